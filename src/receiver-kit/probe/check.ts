@@ -9,7 +9,7 @@ export interface Verdict {
   grade: Grade
   /** The answer in words, or why nothing was sent. */
   received: string
-  /** How the receiver's developer mends it; null: nothing is wrong. */
+  /** Advice for the receiver's developer; null: nothing is wrong. */
   advice: string | null
 }
 
@@ -18,7 +18,7 @@ export interface ProbeContext {
   madeUp: MadeUp
   /** The pause between the halves of a slow body. */
   pauseMs: number
-  /** Whether the counts in the answers tell a lead that is unchanged from one that is not; undefined until that was tried. */
+  /** Whether the counts in the answers tell an unchanged lead from a changed one; undefined until that was tried. */
   tellsUnchanged: boolean | undefined
 }
 

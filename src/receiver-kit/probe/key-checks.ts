@@ -5,7 +5,7 @@ import type { Sent } from './sender.ts'
 
 const body = (...leads: object[]) => buildBody([query], leads)
 
-/** Whether the lead that was just sent again was as it is kept: the follow-up by which an effect shows. */
+/** Whether the lead that was just sent again is the same as the stored one: this follow-up makes an effect visible. */
 function isUnchanged({ tellsUnchanged }: ProbeContext, { counts }: Sent): boolean | undefined {
   return counts === undefined || !tellsUnchanged ? undefined : counts.new === 0 && counts.changed === 0
 }

@@ -1,6 +1,6 @@
 /**
- * What a probe sends: deliveries with listings that are plainly made up, under hrefs of this probe alone, so that a receiver can
- * tell them, and find them again to delete them. Pure.
+ * The deliveries of a probe: their listings are plainly made up, with hrefs of this probe alone, so that a receiver can recognise and
+ * delete them. Pure.
  */
 import { randomUUID } from 'node:crypto'
 import { hrefBytesMax } from '../../base/limits.ts'
@@ -101,5 +101,5 @@ export function buildEndless(length: number, lead: Lead): BodyInPieces {
   }
 }
 
-/** The longest href there may be. */
+/** The longest allowed href. */
 export const buildLongHref = (href: string) => `${href}/${'a'.repeat(hrefBytesMax - href.length - 1)}`

@@ -1,4 +1,4 @@
-/** Checks that a receiver refuses wrong keys, bodies that are no delivery, and bodies beyond the limits (contract 4.1 to 4.3). */
+/** Checks that a receiver refuses wrong keys, invalid bodies, and bodies beyond the limits (contract 4.1 to 4.3). */
 import { leadsPerQueryMax, neverValidReceiverKey } from '../../base/limits.ts'
 import type { BodyInPieces } from '../../http/client.ts'
 import { type Check, fail, judgeRefused, type Verdict, warn } from './check.ts'
@@ -8,7 +8,7 @@ import type { SendOptions, Sent } from './sender.ts'
 /** More bytes than any reading of `5 MB` allows. */
 const tooManyBytes = 8_000_000
 
-/** What is wrong with a delivery; the rest of it is right. */
+/** The one fault of a delivery; the rest of it is right. */
 interface Wrong extends Partial<SendOptions> {
   body?: Buffer | BodyInPieces
 }
@@ -29,7 +29,7 @@ const refused = (
 const failing = (advice: string) => (sent: Sent) => judgeRefused(sent, fail, advice)
 const warning = (advice: string) => (sent: Sent) => judgeRefused(sent, warn, advice)
 
-/** Another 4xx than 401 and 403 does not tell the operator that a user's key is wrong. */
+/** Only a 401 or 403 tells the operator that a user's key is wrong. */
 const asWrongKey = (advice: string) => (sent: Sent) => {
   const verdict = judgeRefused(sent, fail, advice)
   return verdict.grade === 'pass' && sent.status !== 401 && sent.status !== 403 ? warn(sent, advice) : verdict

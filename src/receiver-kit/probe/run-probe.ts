@@ -1,6 +1,6 @@
 /**
- * A probe of a receiver: made-up deliveries, one check after the other, each graded by what could be seen from outside. Writes
- * nothing anywhere; what it sends is bounded in number, size and time.
+ * A probe of a receiver: made-up deliveries, one check after the other, each graded by its visible effects. It writes nothing; its
+ * requests are bounded in number, size and time.
  */
 import { milliseconds, secondsSince } from '../../base/amounts.ts'
 import { bodyChecks, example } from './body-checks.ts'
@@ -35,9 +35,9 @@ export interface SummaryLine {
 }
 
 export interface ProbeOptions extends Omit<SenderOptions, 'receiverKey'> {
-  /** Undefined: one that is made up. */
+  /** Undefined: a made-up key. */
   receiverKey: string | undefined
-  /** Between the halves of a body that comes slowly; longer than an answer takes on its way. 1 s unless told, or less with a short timeout. */
+  /** The pause between the halves of a slow body; longer than an answer takes on its way. By default 1 s, or less with a short timeout. */
   pauseMs?: number
   onBegin?: (title: string) => void
   onCheck(line: CheckLine): void | Promise<void>
@@ -45,7 +45,7 @@ export interface ProbeOptions extends Omit<SenderOptions, 'receiverKey'> {
 
 /** After so many requests in a row without an answer the receiver counts as gone. */
 const unansweredMax = 3
-/** Beyond what is begun when it is over, nothing more is sent. */
+/** When this time is over, the probe finishes the requests under way and sends nothing more. */
 const probeMsMax = 10 * 60_000
 
 /** The most that all checks send together; the user is asked to agree to it. */

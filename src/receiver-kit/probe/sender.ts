@@ -1,4 +1,4 @@
-/** Sends the requests of a probe as deliveries go out, and puts each answer into words and counts. */
+/** Sends the requests of a probe like deliveries, and turns each answer into words and counts. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClientCertificate } from '../../base/client-certificate.ts'
 import type { Proxies } from '../../base/config.ts'
@@ -17,7 +17,7 @@ export interface SenderOptions extends ClientCertificate {
   proxies: Proxies
 }
 
-/** How many leads of a delivery were new, changed or unchanged, where the answer says so. */
+/** How many leads of a delivery were new, changed or unchanged, if the answer says so. */
 export interface Counts {
   new: number
   changed: number
@@ -25,7 +25,7 @@ export interface Counts {
 }
 
 export interface Sent {
-  /** Null where no complete answer came. */
+  /** Null if no complete answer came. */
   status: number | null
   ok: boolean
   outcome: HttpOutcome
@@ -110,7 +110,7 @@ export class ProbeSender {
     const http = apart ? this.createOwnHttp() : this.http
     const outcome = await http.post(post)
     if (apart) void http.close()
-    // how long a body in pieces takes is the probe's own doing
+    // a body in pieces is slow because of the probe itself
     const tookMs = Buffer.isBuffer(body) ? performance.now() - startedMs : 0
     if (outcome.kind === 'answer') this.slowestMs = Math.max(this.slowestMs, tookMs)
     return this.read(outcome)
@@ -140,7 +140,7 @@ export class ProbeSender {
     return { status, ok, outcome, received, counts: ok ? readCounts(answer) : undefined }
   }
 
-  /** The receiver's own sentence, if it has one: without the user's key and without what a terminal would obey. */
+  /** The receiver's own sentence, if it has one: without the user's key, and without control characters for a terminal. */
   private quote(answer: Record<string, unknown>): string {
     const text = [answer.msg, answer.message, answer.error].find((value) => typeof value === 'string')
     if (typeof text !== 'string' || text === '') return ''

@@ -1,6 +1,6 @@
 /**
- * The rules of a delivery, one by one (contract 4), against the request as it came. Pure: what is wrong comes back as a
- * list, each problem with its clause and place, and the status that fits the gravest.
+ * Checks a request against the rules of a delivery, one by one (contract 4). Pure: it returns a list of problems, each with its clause
+ * and place, and the status that fits the gravest.
  */
 import type { IncomingMessage } from 'node:http'
 import { bodyBytesMax, receiverKeyCharsMax } from '../../base/limits.ts'
@@ -25,7 +25,7 @@ export interface DeliveryHead {
   idempotencyKey: string
   /** Bytes of the body, as it comes. */
   length: number
-  /** It is compressed. */
+  /** The body is compressed. */
   gzip: boolean
 }
 
@@ -62,7 +62,7 @@ function valuesOf(request: IncomingMessage, name: string): string[] {
 
 export type CheckedHead = { head: DeliveryHead } | { refusal: Refusal }
 
-/** Reads the headers, or lists all that is wrong with them. Never quotes a value, which may be a key. */
+/** Reads the headers, or lists all their faults. Never quotes a value, which may be a key. */
 export function checkHead(request: IncomingMessage): CheckedHead {
   const problems: Problem[] = []
   let status = 0
@@ -98,7 +98,7 @@ export function checkHead(request: IncomingMessage): CheckedHead {
   return { head: { receiverKey, dataSource, idempotencyKey, length: bytes, gzip: encoding === 'gzip' } }
 }
 
-/** Reads the body, or lists what is wrong with it: 400 for a body that is no JSON in UTF-8, 422 for JSON that is no delivery. */
+/** Reads the body, or lists its faults: 400 for a body that is not JSON in UTF-8, 422 for JSON that is not a delivery. */
 export function checkBody(bytes: Buffer): { body: DeliveryBody } | { refusal: Refusal } {
   const parsed = parseBody(bytes)
   const found = 'value' in parsed ? findBodyProblems(parsed.value) : [parsed.problem]

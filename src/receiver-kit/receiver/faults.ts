@@ -1,19 +1,19 @@
 /**
- * Faults on request, for trying a sender: the next requests are refused or dropped, requests beyond a rate or all of them are
- * refused, every answer is late.
+ * Faults on demand, for trying a sender: the next requests are refused or dropped, requests beyond a rate or all requests are refused,
+ * every answer is late.
  */
 import type { BucketSize } from './token-bucket.ts'
 
 export interface Faults {
-  /** In turn, each for its next `times` requests: they are read, get this status, and leave nothing behind. */
+  /** One after the other, each for `times` requests: these are read, get this status, and change nothing. */
   fail?: readonly { status: number; times: number }[]
-  /** After those that fail, so many requests are read and get no answer: their connection ends. */
+  /** After the failing requests so many are read and get no answer: their connection ends. */
   drop?: number
   /** Requests beyond this rate get a 429 with `Retry-After`. */
   limit?: BucketSize
   /** Every request gets this status. */
   refuse?: number
-  /** Every answer waits so long, with its delivery under way. */
+  /** Every answer waits so long, while its delivery is under way. */
   delayMs?: number
   /** Refusals are HTML pages, as those of a proxy or a web framework are. */
   html?: boolean

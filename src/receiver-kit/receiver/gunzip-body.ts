@@ -1,4 +1,4 @@
-/** A compressed body, decoded within the limit of a body (contract 4.17): what would come to more is not decoded to its end. */
+/** Decodes a compressed body (contract 4.17), and stops at the limit of a body. */
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { codeOf } from '../../base/errors.ts'

@@ -1,4 +1,4 @@
-/** Judges a request, in this order: the faults that were asked for, the rules of its headers, its user's key, its delivery. */
+/** Judges a request, in this order: faults on demand, the rules of its headers, its user's key, its delivery. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { neverValidReceiverKey } from '../../base/limits.ts'
 import type { OpenDatabase } from '../../db/open.ts'
@@ -23,7 +23,7 @@ const unknownKey: Problem = {
   message: 'is the key of no user of this receiver',
 }
 
-/** The returned function throws what the database throws. `closing` ends the delays. */
+/** The returned function throws the database's errors. `closing` ends the delays. */
 export function createJudge({ db, faults = {}, knowsKey }: JudgeOptions, closing: AbortSignal) {
   const { delayMs = 0, limit, refuse: refusedWith } = faults
   const takeToken = limit && createTokenBucket(limit)

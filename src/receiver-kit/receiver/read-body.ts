@@ -1,11 +1,11 @@
-/** Reads the body of a request, or reads past it: a sender that is cut off never sees its answer. */
+/** Reads the body of a request, or skips it: a sender that is cut off never sees its answer. */
 import type { IncomingMessage } from 'node:http'
 
-/** The most bytes of a refused body that are read past; a sender with more must look at its answer meanwhile. */
+/** The most bytes of a refused body that are skipped; a sender with more must look at its answer meanwhile. */
 const passedBytesMax = 16_000_000
 
 export interface ReadBody {
-  /** Empty where the body was read past. */
+  /** Empty if the body was skipped. */
   bytes: Buffer
   /** Bytes that came. */
   length: number
@@ -16,7 +16,7 @@ export interface ReadBody {
 /** A body that was not sent. */
 export const nothing: ReadBody = { bytes: Buffer.alloc(0), length: 0, isWhole: true }
 
-/** A body of `keep` bytes; without `keep` it is read past. Never throws. */
+/** A body of `keep` bytes; without `keep` it is skipped. Never throws. */
 export function readBody(request: IncomingMessage, keep: number | undefined): Promise<ReadBody> {
   return new Promise((resolve) => {
     const bytes = Buffer.allocUnsafe(keep ?? 0)

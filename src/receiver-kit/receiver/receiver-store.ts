@@ -1,6 +1,6 @@
 /**
- * What the receiver keeps, in PostgreSQL, so that any number of receivers may share it: a delivery is claimed by its key, then
- * its leads and the record that it was applied are written in one transaction.
+ * Stores deliveries in PostgreSQL, so that any number of receivers may share them. A delivery is claimed by its key; then its leads and
+ * the record that it was applied are written in one transaction.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
@@ -30,8 +30,8 @@ export type Claim =
 const sha256 = (data: string | Buffer) => createHash('sha256').update(data).digest()
 
 /**
- * Claims a delivery's key for `claimMs`; a claim that was neither kept nor given up is over by then. Keys are one name space:
- * the user does not count, since users get new receiver keys between two attempts.
+ * Claims a delivery's key for `claimMs`; a claim that was neither kept nor given up is over by then. Keys are unique over all users,
+ * since a user may get a new receiver key between two attempts.
  */
 export async function claimDelivery(db: Database, head: DeliveryHead, bytes: Buffer, claimMs: number): Promise<Claim> {
   const claim = randomUUID()
@@ -56,8 +56,8 @@ export async function claimDelivery(db: Database, head: DeliveryHead, bytes: Buf
 }
 
 /**
- * Applies a claimed delivery: a value that is null, or left out, never wipes out one that is there. Undefined when the claim
- * was lost meanwhile: then nothing was written.
+ * Applies a claimed delivery: a null or absent value never overwrites a stored one. Undefined if the claim was lost meanwhile: then
+ * nothing was written.
  */
 export async function applyDelivery(
   db: Database,
@@ -89,7 +89,7 @@ export async function applyDelivery(
         select count(*) filter (where is_new) as added, count(*) filter (where not is_new) as changed,
           (select count(*) from kept) as kept from written
       `.execute(transaction)
-      // last, so that a repeat which comes meanwhile finds it under way, and need not wait
+      // last, so that a repeat finds the delivery under way meanwhile, and need not wait
       const { rows: recorded } = await sql`
         update receiver_deliveries set applied_at = now()
         where idempotency_key = ${key} and claim = ${claim} and applied_at is null returning 1
@@ -104,7 +104,7 @@ export async function applyDelivery(
   }
 }
 
-/** Ends a claim whose delivery could not be applied: the next attempt need not wait for it. */
+/** Ends the claim of a delivery that could not be applied, so that the next attempt need not wait. */
 export async function giveUpClaim(db: Database, head: DeliveryHead, claim: string): Promise<void> {
   await sql`
     update receiver_deliveries set claimed_until = '-infinity'

@@ -1,6 +1,6 @@
 /**
- * The strict reference receiver (contract 3): takes deliveries on any path, holds each against every rule of contract 4, keeps
- * what is right, and tells what came. Everything about it is bounded: time, connections, bytes.
+ * The strict reference receiver (contract 3): takes deliveries on any path, checks each against every rule of contract 4, stores the
+ * right ones, and reports every request. Time, connections and bytes are bounded.
  */
 import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
@@ -15,13 +15,13 @@ import { nothing, readBody } from './read-body.ts'
 import type { Applied } from './receiver-store.ts'
 import type { Verdict } from './take-delivery.ts'
 
-/** A request as the live view shows it: without the user's key, and without anything of a lead. */
+/** A request as the live view shows it: without the user's key and without leads. */
 export interface ReceivedDelivery {
   at: Date
   /** The status of the answer; null: none, the connection was dropped or the sender broke off. */
   status: number | null
   msg: string
-  /** Null where the headers were refused. */
+  /** Null if the headers were refused. */
   idempotencyKey: string | null
   dataSource: string | null
   /** The first 8 hexadecimal digits of the SHA-256 of the user's key. */
@@ -32,7 +32,7 @@ export interface ReceivedDelivery {
   queries: number
   leads: number
   applied: Applied | null
-  /** How often the key came; 0 where that is not known. */
+  /** How often the key came; 0 if unknown. */
   times: number
   problems: Problem[]
   fault: Fault['kind'] | null
@@ -50,7 +50,7 @@ export interface ReceiverOptions extends JudgeOptions {
 export interface Receiver {
   url: string
   port: number
-  /** Stops accepting, answers what is under way without further delay, and ends the rest after 5 s. */
+  /** Stops accepting, answers requests under way without further delay, and ends the rest after 5 s. */
   close(): Promise<void>
 }
 
@@ -72,7 +72,7 @@ function buildAnswer({ status, msg, problems = [], body, queries, leads }: Verdi
 const buildPage = ({ status, msg }: Verdict) =>
   `<!doctype html>\n<html><head><title>${status} ${http.STATUS_CODES[status] ?? ''}</title></head><body><p>${msg.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</p></body></html>\n`
 
-/** The answer to what is no HTTP, too long, or too slow. */
+/** The answer to bytes that are not HTTP, too long, or too slow. */
 const buildParserRefusal = (msg: string) => {
   const problems: Problem[] = [{ clause: '4.1', path: 'request', message: msg }]
   return buildAnswer({ status: 400, msg, problems })
@@ -98,10 +98,10 @@ function tell(head: CheckedHead | undefined, length: number, startedMs: number, 
   }
 }
 
-/** Throws `usage` where it cannot listen there. */
+/** Throws `usage` if it cannot listen there. */
 export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
   const closing = new AbortController()
-  // each request that is put off listens
+  // each delayed request listens
   setMaxListeners(0, closing.signal)
   const judge = createJudge(options, closing.signal)
   let heldBytes = 0
@@ -127,7 +127,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     const startedMs = performance.now()
     const checked = checkHead(request)
     const length = 'head' in checked ? checked.head.length : 0
-    // a compressed one is held decoded too
+    // a compressed body is held decoded too
     const held = length + ('head' in checked && checked.head.gzip ? bodyBytesMax : 0)
     const hasRoom = heldBytes + held <= heldBytesMax
     const keep = 'head' in checked && hasRoom ? length : undefined
@@ -136,7 +136,7 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
     heldBytes += heldNow
     try {
       if (asks && keep !== undefined) response.writeContinue()
-      // who asks before sending a body need not send one that is refused
+      // a sender that asks before sending a body need not send a refused one
       const read = asks && keep === undefined ? nothing : await readBody(request, keep)
       const verdict = await judge(checked, read).catch((error) => {
         options.onTrouble?.(error)

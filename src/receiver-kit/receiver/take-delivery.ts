@@ -1,6 +1,5 @@
 /**
- * What the receiver makes of a delivery whose headers are right: its body is checked, its key claimed, its leads kept, and the
- * answer worded.
+ * Handles a delivery whose headers are right: checks its body, claims its key, stores its leads, and words the answer.
  */
 
 import { attemptsMax } from '../../base/limits.ts'
@@ -9,7 +8,7 @@ import { checkBody, type DeliveryHead, describeProblems, type Problem } from './
 import type { Fault } from './faults.ts'
 import { type Applied, applyDelivery, claimDelivery, giveUpClaim } from './receiver-store.ts'
 
-/** How a request is answered, and what is told about it. */
+/** The answer to a request, and the report on it. */
 export interface Verdict {
   /** 0: not answered, the connection is dropped. */
   status: number
@@ -31,7 +30,7 @@ const claimMs = 30_000
 
 const key = 'header X-Idempotency-Key'
 
-/** The refusals of a key that came before. */
+/** The refusals of a repeated key. */
 const repeats = {
   'under-way': {
     status: 409,
@@ -44,8 +43,7 @@ const repeats = {
 } as const
 
 /**
- * `delay` is waited for with the delivery under way, and takes `delayMs` at most. Throws what the database throws; the delivery
- * is then as if it had not come.
+ * Waits for `delay`, `delayMs` at most, while the delivery is under way. Throws the database's errors; the delivery then has no effect.
  */
 export async function takeDelivery(
   db: Database,

@@ -10,7 +10,7 @@ const rateMin = 0.01
 const rateMax = 100_000
 const burstMax = 1_000_000
 
-/** `20/s:20`, `600/m`, `0.5/s`: a rate a second or minute, and a burst, which is else what a second brings; undefined: anything else. */
+/** `20/s:20`, `600/m`, `0.5/s`: a rate a second or minute, and a burst, by default the tokens of a second; undefined for any other text. */
 export function parseLimit(text: string): BucketSize | undefined {
   const match = /^(\d{1,6}(?:\.\d{1,3})?)\/(s|m)(?::([1-9]\d{0,6}))?$/.exec(text)
   if (!match) return undefined
@@ -20,7 +20,7 @@ export function parseLimit(text: string): BucketSize | undefined {
   return { perSecond, burst }
 }
 
-/** Takes a token and returns 0, or returns in how many whole seconds there is one. `nowMs` never goes back. */
+/** Takes a token and returns 0, or returns the whole seconds until there is one. `nowMs` never goes back. */
 export function createTokenBucket({ perSecond, burst }: BucketSize): (nowMs: number) => number {
   let tokens = burst
   let filledMs: number | undefined
