@@ -147,7 +147,7 @@ export async function sendAttempt(
   const durationMs = Math.round(now() - startedMs)
   if (outcome.kind === 'answer') {
     const judged = judgeAnswer(outcome, request.gzip ?? false)
-    return { ...judged, ...hear(outcome, target, request), durationMs }
+    return { durationMs, ...judged, ...hear(outcome, target, request) }
   }
   const error = describeNoAnswer(outcome, target)
   return {

@@ -32,8 +32,8 @@ const attemptColumns = sql`
   d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes, d.query_list as "queryList", d.recipe`
 
 const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({
-  ...row,
   contents: decodeRecipe(recipe).map((versionId) => ({ versionId })),
+  ...row,
 })
 
 /**

@@ -78,7 +78,10 @@ export async function recordOutcomes(
     select ${stateColumns}, (select statements from counted) as statement
     from durable cross join lateral record_outcomes(${outcomeColumns(outcomes)})
   `.execute(db)
-  return { told: rows.map(({ statement: _, ...state }) => state), statement: rows[0]?.statement ?? null }
+  const told = rows.map(({ idempotencyKey, status, attempts, httpStatus, error }) => {
+    return { idempotencyKey, status, attempts, httpStatus, error }
+  })
+  return { told, statement: rows[0]?.statement ?? null }
 }
 
 /** The leads of all parts. */
@@ -146,11 +149,11 @@ export async function recordPushes<Push extends PlannedPush>(
     const push = nth === null ? undefined : (pushes[nth - 1] as Push)
     if (push && email !== null && receiverKey !== null) {
       const { userId, kind } = push
-      const of = { userId, email, receiverKey, kind, runId, period, attempt: 1 as const, gzip }
+      const of = { userId, email, receiverKey, kind, runId, period, gzip }
       const first = pushOf.indexOf(nth as number)
       recorded.begun.push(push)
       for (const [at, delivery] of push.deliveries.entries())
-        if (first + at < attemptsMax) recorded.attempts.push({ ...delivery, ...of })
+        if (first + at < attemptsMax) recorded.attempts.push({ attempt: 1, ...of, ...delivery })
     } else if (push) recorded.busy.push(push)
     if (idempotencyKey !== null)
       recorded.told.push({ idempotencyKey, status, attempts, httpStatus, error } as DeliveryState)

@@ -1,6 +1,6 @@
 /** The interface through which a push reports its progress: the lines of `push --json` as values, notes and waits. */
 import { formatCount } from '../base/amounts.ts'
-import type { LedgerDelivery } from '../deliveries/ledger.ts'
+import type { DeliveryFacts, DeliveryState, LedgerDelivery } from '../deliveries/ledger.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
 import type { Hold } from './hold.ts'
 
@@ -42,12 +42,32 @@ export function tellAll(...reporters: PushReporter[]): PushReporter {
   }
 }
 
-export function toDeliveryLine(delivery: LedgerDelivery): DeliveryLine {
+type ToldDelivery = DeliveryFacts & Pick<LedgerDelivery, 'email'>
+
+/** `state`: where the delivery comes without it. */
+export function toDeliveryLine(delivery: LedgerDelivery): DeliveryLine
+export function toDeliveryLine(delivery: ToldDelivery, state: DeliveryState): DeliveryLine
+export function toDeliveryLine(
+  delivery: ToldDelivery,
+  state: DeliveryState = delivery as LedgerDelivery,
+): DeliveryLine {
   const { email: user, kind, idempotencyKey, period, part, parts, queries, leads, bytes } = delivery
-  const { status, attempts, httpStatus, error } = delivery
+  const { status, attempts, httpStatus, error } = state
   return {
-    ...{ type: 'delivery', user, kind, idempotencyKey, period, part, parts, queries, leads, bytes },
-    ...{ status, attempts, httpStatus, error },
+    type: 'delivery',
+    user,
+    kind,
+    idempotencyKey,
+    period,
+    part,
+    parts,
+    queries,
+    leads,
+    bytes,
+    status,
+    attempts,
+    httpStatus,
+    error,
   }
 }
 

@@ -87,18 +87,20 @@ class PushRun {
     }
     const ledger = tellAbsence(context.ledger, this.reporter)
     this.ledger = ledger
-    this.receiver = new Receiver({
-      ...{ ledger, wire, clock, settings, accepts: accept, reporter: this.reporter },
-      looksFor: !this.scope.heedsReceiver ? 'nothing' : accept ? 'recovery' : 'trouble',
-      tellsAgain: this.scope.command !== 'resume',
-    })
-    this.agenda = new Agenda({
-      ...{ ledger, request, accept, timeZone: settings.timeZone, guard: settings.guard },
-      ...{ period: run.period, runId: run.id, otherTimeZone: run.otherTimeZone },
-    })
     const { reporter } = this
+    const looksFor = !this.scope.heedsReceiver ? 'nothing' : accept ? 'recovery' : 'trouble'
+    const tellsAgain = this.scope.command !== 'resume'
+    this.receiver = new Receiver({ ledger, wire, clock, settings, accepts: accept, reporter, looksFor, tellsAgain })
+    const { timeZone, guard } = settings
+    const { id: runId, period, otherTimeZone } = run
+    this.agenda = new Agenda({ ledger, request, accept, timeZone, guard, period, runId, otherTimeZone })
     this.planned = new PlannedPushes({
-      ...{ ledger, worker, run, settings, reporter, stop },
+      ledger,
+      worker,
+      run,
+      settings,
+      reporter,
+      stop,
       onHeld: ({ id, email }, hold) => {
         this.users.add(id, true)
         if (hold.by === 'user' && this.tellsHeld) this.heldAgain++
@@ -142,7 +144,14 @@ class PushRun {
     const { scope, isHeld, wasHeldBefore, heldAgain } = this
     const { delivered, failed, unknown, pending } = this.tally
     return {
-      ...{ scope, loop, left, delivered, failed, unknown, pending, heldAgain },
+      scope,
+      loop,
+      left,
+      delivered,
+      failed,
+      unknown,
+      pending,
+      heldAgain,
       isStopped: this.stop.aborted,
       guard: isHeld ? (wasHeldBefore ? 'holdsAgain' : 'holds') : 'lets',
       heldUsers: this.planned.heldUsers,
@@ -268,21 +277,19 @@ class PushRun {
     const { takeover } = scope
     const { wire, clock, settings, vault = plainVault } = this.context
     this.loop = new PushLoop({
-      ...{
-        ledger,
-        wire,
-        clock,
-        vault,
-        worker,
-        run,
-        planned,
-        users,
-        settings,
-        reporter,
-        stop,
-        takeover,
-        records: this.records,
-      },
+      ledger,
+      wire,
+      clock,
+      vault,
+      worker,
+      run,
+      planned,
+      users,
+      settings,
+      reporter,
+      stop,
+      takeover,
+      records: this.records,
       patienceMs: scope.owedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
       receiver: this.receiver,
     })

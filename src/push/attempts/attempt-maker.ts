@@ -44,7 +44,7 @@ export class AttemptMaker {
     const body = gzip
       ? gzipBodies.build(queryList, found, bytes, buffers)
       : buildBody(queryList, found, bytes, buffers.take(bytes))
-    const outcome = await wire.send({ ...attempt, receiverKey, body })
+    const outcome = await wire.send({ body, ...attempt, receiverKey })
     buffers.giveBack(body)
     const { durationMs, httpStatus, error, answer, emptySuccess } = outcome
     const { idempotencyKey, attempt: nth, email } = attempt

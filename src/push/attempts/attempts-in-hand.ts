@@ -217,7 +217,7 @@ export class AttemptsInHand {
   /** Notes the outcome of an attempt; a later statement records it. */
   noteOutcome({ idempotencyKey, attempt }: RecordedAttempt, outcome: AttemptOutcome): void {
     const retryDelayMs = Math.max(this.context.settings.retryDelayMs, outcome.retryAfterMs ?? 0)
-    this.outcomes.put({ ...outcome, idempotencyKey, attempt, retryDelayMs })
+    this.outcomes.put({ idempotencyKey, attempt, retryDelayMs, ...outcome })
   }
 
   private async recordOutcomes(outcomes: readonly RecordedOutcome[]): Promise<void> {
@@ -240,7 +240,7 @@ export class AttemptsInHand {
   private noteState(state: DeliveryState, outcomes: readonly RecordedOutcome[]): void {
     const attempt = this.underWay.get(state.idempotencyKey)
     const outcome = outcomes.find(({ idempotencyKey }) => idempotencyKey === state.idempotencyKey)
-    if (attempt && state.status !== 'pending') this.tell({ ...attempt, ...state })
+    if (attempt && state.status !== 'pending') this.context.reporter.line(toDeliveryLine(attempt, state))
     else if (attempt) {
       this.emails.set(attempt.idempotencyKey, attempt.email)
       this.due.noteIn(outcome?.retryDelayMs ?? 0)

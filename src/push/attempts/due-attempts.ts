@@ -80,7 +80,7 @@ export class DueAttempts {
     if (unheard.length > 0) return unheard
     const { run } = records
     const gzip = receiver.usesGzip
-    const look = { ...run, workerIds: worker.ids, limit: room, takeover, known: inHand, only, from: this.from, gzip }
+    const look = { workerIds: worker.ids, limit: room, takeover, known: inHand, only, from: this.from, gzip, ...run }
     const { attempts, next, statement } = await ledger.attempts.recordDue(look)
     if (attempts.length > 0) records.note(statement, run)
     if (next !== undefined) this.from = next

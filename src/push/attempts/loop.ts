@@ -141,7 +141,7 @@ export class PushLoop {
         await this.attempts.takeBack()
         permission = this.receiver.ask(this.work)
       }
-      if (permission.is === 'look') permission = this.receiver.ask({ ...this.work, next: await this.findNext() })
+      if (permission.is === 'look') permission = this.receiver.ask({ next: await this.findNext(), ...this.work })
       switch (permission.is) {
         case 'go': {
           const end = await this.goOn(permission)

@@ -229,7 +229,14 @@ export class Planner {
         queries.length > 0 && tooSlow === undefined ? planDeliveries(queries, leads) : noPlan
       const hrefs = tooLarge.length > 0 ? await rideOut(() => this.findHrefs(tooLarge)) : []
       yield {
-        ...{ user, queries, deliveries, matches: matched, tooLarge: hrefs, tooSlow, erasures, server },
+        user,
+        queries,
+        deliveries,
+        matches: matched,
+        tooLarge: hrefs,
+        tooSlow,
+        erasures,
+        server,
         sameHouse: countLeftOut(queries, leftOut, deliveries),
         queriesMark: marks.get(user.id) ?? 0,
         leadsBefore: leadsBefore.get(user.id),

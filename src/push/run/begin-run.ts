@@ -14,9 +14,10 @@ export async function beginRun(
   const start: RunToStart = {
     command: scope.command,
     resumable: isResumable(scope),
-    ...{ timeZone, maxLeadAgeMs },
+    timeZone,
+    maxLeadAgeMs,
   }
-  const run = await ledger.runs.start({ ...start, workerIds: worker.ids })
+  const run = await ledger.runs.start({ workerIds: worker.ids, ...start })
   // a weekly push is held for it, or was accepted
   if (run.otherTimeZone !== undefined && request.what !== 'all') {
     reporter.note(

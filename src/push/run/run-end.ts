@@ -80,7 +80,9 @@ export function judgeRun(facts: RunFacts): RunEnd {
   const isComplete = cameToEnd && owed + failed + unknown + heldUsers === 0
   const isTold = !isStopped && wasTold(facts)
   return {
-    ...{ outcome: isStopped ? 'stopped' : isComplete ? 'complete' : 'failures', heldBy, cameToEnd },
+    outcome: isStopped ? 'stopped' : isComplete ? 'complete' : 'failures',
+    heldBy,
+    cameToEnd,
     // users whom another process has in hand may yet be abandoned: then the interrupted runs must still be found
     closes: cameToEnd && scope.left === 'everybody' && left.elsewhere === 0,
     ok: isComplete || (isTold && failed + unknown === 0),

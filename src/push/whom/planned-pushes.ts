@@ -229,11 +229,19 @@ export class PlannedPushes {
     const newKey = (part: number) =>
       kind === 'weekly' ? weeklyKey(settings.dataSource, user.email, run.period, part) : uniqueKey()
     return {
-      ...{ userId: user.id, email: user.email, kind, scope, by, range, erasures, server, queriesMark },
+      userId: user.id,
+      email: user.email,
       deliveries: deliveries.map((delivery, at) => ({
-        ...delivery,
         idempotencyKey: before?.[at]?.idempotencyKey ?? newKey(delivery.part),
+        ...delivery,
       })),
+      kind,
+      scope,
+      by,
+      range,
+      erasures,
+      server,
+      queriesMark,
     }
   }
 }
