@@ -20,10 +20,31 @@ const hourMs = 3_600_000
 const virtualMsMax = 30 * hourMs
 const turnsMax = 400_000
 
+const usual: PushSettings = {
+  receiverUrl,
+  dataSource: 'leadpush',
+  timeoutMs: 5_000,
+  retryDelayMs: 0,
+  concurrency: 16,
+  ratePerSecond: undefined,
+  outageMs: 0,
+  compress: 'auto',
+  leaseMs: 60_000,
+  timeZone: 'UTC',
+  maxLeadAgeMs: 30 * 24 * hourMs,
+  guard: 'on',
+  sameHouse: 'each',
+}
+
 export const emailOf = (user: number) => `user-${user}@example.com`
 
 const toUser = (user: number, { places, subscribed }: Pick<SimulatedUser, 'places' | 'subscribed'>) => ({
-  ...{ id: user + 1, email: emailOf(user), receiverKey: `key-${user}`, homeKey: places[0] ?? '', subscribed, places },
+  id: user + 1,
+  email: emailOf(user),
+  receiverKey: `key-${user}`,
+  homeKey: places[0] ?? '',
+  subscribed,
+  places,
 })
 
 export interface Outcome {
@@ -58,6 +79,7 @@ export function carryOut(scenario: Scenario, traces = false): Outcome {
 
 class Simulation {
   private readonly scenario: Scenario
+  private readonly settings: PushSettings & { awayMs: number }
   private readonly world: World
   private readonly random: Random
   private readonly model: LedgerModel
@@ -79,6 +101,7 @@ class Simulation {
 
   constructor(scenario: Scenario, world: World, random: Random, traces: boolean) {
     this.scenario = scenario
+    this.settings = { ...usual, ...scenario.settings }
     this.world = world
     this.random = random
     this.traces = traces
@@ -110,7 +133,9 @@ class Simulation {
       if (leadsBefore === undefined) continue
       const queriesMark = markQueries(places.map((value) => serialiseQuery({ type: 'zipcode', value, radius: 0 })))
       model.state.claims.set(claimKey(`weekly:${periodBefore}`, email), {
-        ...{ claimedAt: epochMs - 7 * 24 * hourMs, leads: leadsBefore, queriesMark },
+        claimedAt: epochMs - 7 * 24 * hourMs,
+        leads: leadsBefore,
+        queriesMark,
       })
     }
     const run = model.startRun({ command: 'all', resumable: true, timeZone: 'UTC', maxLeadAgeMs: 1, workerIds: [0] })
@@ -205,19 +230,7 @@ class Simulation {
   }
 
   private begin(push: Push): void {
-    const { scenario, processes } = this
-    const settings: PushSettings & { awayMs: number } = {
-      ...{
-        receiverUrl,
-        dataSource: 'leadpush',
-        timeoutMs: 5_000,
-        retryDelayMs: 0,
-        concurrency: 16,
-        ratePerSecond: undefined,
-      },
-      ...{ outageMs: 0, compress: 'auto', leaseMs: 60_000, timeZone: 'UTC', maxLeadAgeMs: 30 * 24 * hourMs },
-      ...{ guard: 'on', sameHouse: 'each', ...scenario.settings },
-    }
+    const { settings, processes } = this
     const request = this.toRequest(push)
     this.tell(() => `push ${processes.length}: ${JSON.stringify(request)}`)
     processes.push(

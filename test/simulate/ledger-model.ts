@@ -142,8 +142,17 @@ export class LedgerModel {
 
   private addRun(run: Pick<RunRow, 'id' | 'command' | 'period' | 'timeZone' | 'workerId' | 'resumable' | 'startedAt'>) {
     const row: RunRow = {
-      ...{ ...run, endedAt: null, outcome: 'running', statements: 0, cameToEnd: false, listings: null },
-      ...{ filledFields: null, held: null, accepted: false, heldUsers: 0, heldByAnswers: null },
+      endedAt: null,
+      outcome: 'running',
+      statements: 0,
+      cameToEnd: false,
+      listings: null,
+      ...run,
+      filledFields: null,
+      held: null,
+      accepted: false,
+      heldUsers: 0,
+      heldByAnswers: null,
     }
     this.state.runs.set(run.id, row)
     return row
@@ -399,16 +408,32 @@ export class LedgerModel {
         if (state.deliveries.has(key)) throw new Error(`the key ${key} was given before`)
         const isStarted = at < room
         state.deliveries.set(key, {
-          ...{ key, runId, userId, kind, period, part, parts, queries, leads, bytes, queryList },
+          key,
+          runId,
+          userId,
+          kind,
+          period,
+          part,
+          parts,
+          queries,
+          leads,
+          bytes,
+          queryList,
           versionIds: contents.map(({ versionId }) => versionId),
-          ...{ createdAt: now, status: 'pending', attempts: isStarted ? 1 : 0, underWay: isStarted, workerId },
-          ...{ gzip: isStarted && gzip, dueAt: now, endReason: null },
+          createdAt: now,
+          status: 'pending',
+          attempts: isStarted ? 1 : 0,
+          underWay: isStarted,
+          workerId,
+          gzip: isStarted && gzip,
+          dueAt: now,
+          endReason: null,
           first: { at: isStarted ? now : null, status: null, error: null, maybeArrived: false },
           second: { at: null, status: null, error: null, maybeArrived: false },
         })
         const { receiverKey } = user
-        const of = { userId, email, receiverKey, kind, runId, period, attempt: 1 as const, gzip }
-        if (isStarted) recorded.attempts.push({ ...delivery, ...of })
+        const of = { userId, email, receiverKey, kind, runId, period, gzip }
+        if (isStarted) recorded.attempts.push({ attempt: 1, ...of, ...delivery })
       }
     }
     recorded.told = this.noteOutcomes(outcomes)
@@ -541,8 +566,21 @@ export class LedgerModel {
     const { email = '', receiverKey = '' } = this.state.users.get(d.userId) ?? {}
     const { key: idempotencyKey, runId, userId, kind, period, part, parts, queries, leads, bytes, queryList, gzip } = d
     return {
-      ...{ idempotencyKey, runId, userId, kind, period, part, parts, queries, leads, bytes, queryList, gzip },
-      ...{ attempt: d.attempts as 1 | 2, email, receiverKey },
+      idempotencyKey,
+      runId,
+      userId,
+      kind,
+      period,
+      part,
+      parts,
+      queries,
+      leads,
+      bytes,
+      queryList,
+      gzip,
+      attempt: d.attempts as 1 | 2,
+      email,
+      receiverKey,
       contents: d.versionIds.map((versionId) => ({ versionId })),
     }
   }
@@ -714,8 +752,16 @@ export class LedgerModel {
 
   private receiverAnyway(url: string): ReceiverRow {
     const row: ReceiverRow = this.receiver(url) ?? {
-      ...{ troubleSince: null, refusedStatus: null, tries: 0, nextAt: this.now, secondAt: null, pausedUntil: null },
-      ...{ rate: null, rateAt: null, takesGzip: false, refusedGzipAt: null },
+      troubleSince: null,
+      refusedStatus: null,
+      tries: 0,
+      nextAt: this.now,
+      secondAt: null,
+      pausedUntil: null,
+      rate: null,
+      rateAt: null,
+      takesGzip: false,
+      refusedGzipAt: null,
     }
     this.state.receivers.set(url, row)
     return row
@@ -737,7 +783,9 @@ export class LedgerModel {
         troubleSince === null
           ? undefined
           : {
-              ...{ status, tries, nextMs: until(nextAt, tryMax) },
+              status,
+              tries,
+              nextMs: until(nextAt, tryMax),
               secondMs: until(secondAt === null ? null : secondAt + secondPause, secondPause),
             },
       pace: { pausedMs: until(pausedUntil, retryAfterMsMax), allowedRate: isKnown ? rate : null },
@@ -818,7 +866,7 @@ export class LedgerModel {
   // What others do beside a push
 
   addUser(user: Omit<UserRow, 'owedAt' | 'begunAt'>): void {
-    this.state.users.set(user.id, { ...user, owedAt: null, begunAt: null })
+    this.state.users.set(user.id, { owedAt: null, begunAt: null, ...user })
   }
 
   removeUser(id: number): void {

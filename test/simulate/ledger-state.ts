@@ -129,17 +129,20 @@ export interface LedgerState {
 }
 
 export const newState = (server: string): LedgerState => ({
-  ...{
-    server,
-    erasures: 1,
-    lastId: 0,
-    lastVersion: 0,
-    listings: [],
-    versions: new Map(),
-    users: new Map(),
-    locked: new Set(),
-  },
-  ...{ workers: new Map(), runs: new Map(), claims: new Map(), deliveries: new Map(), ranges: [], erased: [] },
+  server,
+  erasures: 1,
+  lastId: 0,
+  lastVersion: 0,
+  listings: [],
+  versions: new Map(),
+  users: new Map(),
+  locked: new Set(),
+  workers: new Map(),
+  runs: new Map(),
+  claims: new Map(),
+  deliveries: new Map(),
+  ranges: [],
+  erased: [],
   receivers: new Map(),
 })
 
@@ -309,5 +312,5 @@ const isSuccess = (status: number) => status >= 200 && status <= 299
 
 export function toLedgerDelivery(d: DeliveryRow, email: string | null): LedgerDelivery {
   const { runId, userId, kind, period, part, parts, queries, leads, bytes } = d
-  return { ...stateOf(d), runId, userId, kind, period, part, parts, queries, leads, bytes, email }
+  return { runId, userId, kind, period, part, parts, queries, leads, bytes, email, ...stateOf(d) }
 }

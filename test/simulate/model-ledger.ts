@@ -80,7 +80,11 @@ export function modelLedger(model: LedgerModel, way: Way): Ledger {
     read: () => once('readReceiver', () => model.readReceiver(url)),
   })
   return {
-    ...{ runs, users, attempts, receiver, rideOut: way.rideOut },
+    runs,
+    users,
+    attempts,
+    receiver,
+    rideOut: way.rideOut,
     planner: (_live, findServer) => new ModelPlans(model, surely, findServer),
     registerWorker: (leaseMs) => surely('registerWorker', () => model.registerWorker(leaseMs)),
     renewLease: (...of) => once('renewLease', () => model.renewLease(...of)),
@@ -132,7 +136,7 @@ class ModelPlans implements PlanSource {
     return this.surely('readJson', () => {
       const found = contents.flatMap((lead) => {
         const json = this.model.state.versions.get(lead.versionId)
-        return json === undefined ? [] : [{ ...lead, json: Buffer.from(json), place: '' }]
+        return json === undefined ? [] : [{ place: '', ...lead, json: Buffer.from(json) }]
       })
       return found.length === contents.length ? found : undefined
     })
@@ -181,8 +185,15 @@ class ModelPlans implements PlanSource {
     const parts = own.places.length === 0 ? 0 : Math.max(1, Math.ceil(newest.length / leadsPerPart))
     const queryList = own.json.join(',')
     return {
-      ...{ user, matches: matched.flat().length, sameHouse: 0, tooLarge: [], tooSlow: undefined },
-      ...{ erasures, server, queriesMark, leadsBefore },
+      user,
+      matches: matched.flat().length,
+      sameHouse: 0,
+      tooLarge: [],
+      tooSlow: undefined,
+      erasures,
+      server,
+      queriesMark,
+      leadsBefore,
       queries: own.json.map((json, at) => {
         const versionIds = (matched[at] ?? []).map(({ versionId }) => versionId)
         return { json, versionIds, leftOut: [], indexes: [] }
@@ -191,7 +202,12 @@ class ModelPlans implements PlanSource {
         const contents = newest.slice(at * leadsPerPart, (at + 1) * leadsPerPart)
         const leadBytes = contents.reduce((sum, { json }) => sum + json.length, 0)
         return {
-          ...{ part: at + 1, parts, queries: own.json.length, leads: contents.length, queryList, contents },
+          part: at + 1,
+          parts,
+          queries: own.json.length,
+          leads: contents.length,
+          queryList,
+          contents,
           bytes: countBodyBytes(1, Buffer.byteLength(queryList), contents.length, leadBytes),
         }
       }),

@@ -89,9 +89,17 @@ export class SimulatedProcess {
     }
     const nothing = () => {}
     const push = carryOut({
-      ...{ ledger: modelLedger(model, this.way), wire, clock: this.clock, settings, request, accept },
+      ledger: modelLedger(model, this.way),
+      wire,
+      clock: this.clock,
+      settings,
+      request,
+      accept,
       reporter: {
-        ...{ waits: nothing, pace: nothing, total: nothing, attempt: nothing },
+        waits: nothing,
+        pace: nothing,
+        total: nothing,
+        attempt: nothing,
         line: (line) => {
           this.lines.push(line)
           around.tell(() => `  ${nth} says ${JSON.stringify(line)}`)

@@ -60,9 +60,15 @@ export class SimulatedReceiver {
     const gzip = headers?.includes('Content-Encoding') ?? false
     const bytes = body as Buffer
     const attempt: OnWire = {
-      ...{ push, gzip, key: headerOf('X-Idempotency-Key'), receiverKey: headerOf('X-Service-API-Key') },
+      push,
+      gzip,
+      key: headerOf('X-Idempotency-Key'),
+      receiverKey: headerOf('X-Service-API-Key'),
       body: (gzip ? gunzipSync(bytes) : bytes).toString(),
-      ...{ atMs: this.world.now, arrived: false, toldMs: undefined, told: undefined },
+      atMs: this.world.now,
+      arrived: false,
+      toldMs: undefined,
+      told: undefined,
     }
     this.attempts.push(attempt)
     const { manner } = this
@@ -133,11 +139,24 @@ const describe = (outcome: HttpOutcome) =>
 const asked = (retryAfter: number | undefined) => (retryAfter === undefined ? {} : { retryAfter: String(retryAfter) })
 
 const answerOf = (status: number, headers: Partial<HttpAnswer> = {}): HttpAnswer => ({
-  ...{ kind: 'answer', status, complete: true, body: undefined, reused: true },
-  ...{ retryAfter: undefined, date: undefined, contentType: undefined },
-  ...{ contentEncoding: undefined, acceptEncoding: undefined, ...headers },
+  kind: 'answer',
+  status,
+  complete: true,
+  body: undefined,
+  reused: true,
+  retryAfter: undefined,
+  date: undefined,
+  contentType: undefined,
+  contentEncoding: undefined,
+  acceptEncoding: undefined,
+  ...headers,
 })
 
 const noAnswer = (code: string, sent: boolean): HttpNoAnswer => ({
-  ...{ kind: 'no-answer', sent, stage: sent ? 'request' : 'connect', code, error: code, reused: false },
+  kind: 'no-answer',
+  sent,
+  stage: sent ? 'request' : 'connect',
+  code,
+  error: code,
+  reused: false,
 })
