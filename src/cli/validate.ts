@@ -54,7 +54,7 @@ async function validateEverything(
   options: ValidateOptions,
   signal: AbortSignal,
 ): Promise<ExitCode> {
-  const counts = { checks: 0, users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 }
+  const counts = { checks: 0 }
   let held: ReturnType<typeof holdDatabase> | undefined
   let hangs = false
   const open = (settings: { databaseUrl: string | undefined; home: string }): Promise<OpenDatabase> => {
@@ -72,8 +72,8 @@ async function validateEverything(
   const { quick = false } = options
   const how = { source, open, quick, signal, onHang }
   try {
-    const exitCode = await show(io, checkEverything(how, counts), counts, quick ? ['checks'] : undefined)
-    // a check that still hangs would keep the process alive
+    const exitCode = await show(io, checkEverything(how, counts), counts)
+    // what still hangs would keep the process
     if (hangs) await io.ending.begin(exitCode)
     return exitCode
   } finally {
@@ -86,13 +86,7 @@ const describeCounts = (counts: Counts) =>
     .map(([what, value]) => `${formatCount(value)} ${what}`)
     .join(', ')
 
-/** `counted`: the counts that people are told; by default all. */
-async function show(
-  io: CommandIo,
-  findings: Findings,
-  counts: Counts,
-  counted: readonly string[] = Object.keys(counts),
-): Promise<ExitCode> {
+async function show(io: CommandIo, findings: Findings, counts: Counts): Promise<ExitCode> {
   const found = { problem: 0, note: 0, skipped: 0 }
   const progress = await startProgress(io, () => `Checked ${describeCounts(counts)}.`)
   try {
@@ -107,22 +101,15 @@ async function show(
   }
   const { problem: problems, note: notes } = found
   const line = { type: 'summary', problems, notes, ...counts }
-  await io.out.result(line, () => writeSummary(io, problems, notes, counts, counted))
+  await io.out.result(line, () => writeSummary(io, problems, notes, counts))
   return problems > 0 ? 1 : 0
 }
 
-async function writeSummary(
-  io: CommandIo,
-  problems: number,
-  notes: number,
-  counts: Counts,
-  counted: readonly string[],
-): Promise<void> {
+async function writeSummary(io: CommandIo, problems: number, notes: number, counts: Counts): Promise<void> {
   await io.out.more(problems - shownMax.problem, 'problem')
   await io.out.more(notes - shownMax.note, 'note')
-  const checked = counted.map((what): [string, string] => [what, formatCount(counts[what] ?? 0)])
   await io.out.facts([
-    ...checked,
+    ...Object.entries(counts).map(([what, value]): [string, string] => [what, formatCount(value)]),
     ['notes', notes > 0 ? paint('yellow', formatCount(notes)) : '0'],
     ['problems', problems > 0 ? paint('red', formatCount(problems)) : paint('green', '0')],
   ])

@@ -38,7 +38,6 @@ export interface ServerFacts {
   /** How many more connections this role may open, and the limit that leaves the fewest. */
   freeConnections: number
   connectionsMax: number
-  autovacuum: boolean
 }
 
 type ServerRow = Omit<ServerFacts, 'pooled' | 'encrypted' | 'roundTripMs' | 'aheadMs' | 'aheadErrorMs'>
@@ -51,7 +50,7 @@ const facts = sql<ServerRow>`
     current_setting('statement_timeout') as "statementTimeout",
     current_setting('fsync')::boolean as fsync,
     current_setting('full_page_writes')::boolean as "fullPageWrites",
-    current_setting('synchronous_commit') as "synchronousCommit", current_setting('autovacuum')::boolean as autovacuum,
+    current_setting('synchronous_commit') as "synchronousCommit",
     current_setting('synchronous_standby_names') as "synchronousNames", r.standbys, r."synchronousStandbys",
     l.most as "connectionsMax", l.free as "freeConnections"
   from (
@@ -148,43 +147,4 @@ export async function findRights(db: Database): Promise<Rights> {
   `.execute(db)
   const { mayMigrate = false, mayStage = false } = owned[0] ?? {}
   return { missing: rows.map(({ name, lacking }) => `${name}: ${lacking}`), mayMigrate, mayStage }
-}
-
-/** How well the database is maintained. */
-export interface Upkeep {
-  databaseBytes: number
-  /** Age of the oldest transaction that is not frozen, in transactions; at 2 ** 31 the database stops. */
-  frozenAge: number
-  /** Tables of leadpush with autovacuum switched off. */
-  withoutAutovacuum: string[]
-  /** Tables with many dead rows, by the server's statistics. */
-  bloated: string[]
-  invalidIndexes: string[]
-}
-
-const deadRowsMin = 100_000
-const deadPartMax = 0.4
-
-/** Finds what the server's catalogs and statistics tell of its maintenance. */
-export async function findUpkeep(db: Database): Promise<Upkeep> {
-  const { rows } = await sql<Upkeep>`
-    with ours as (
-      select c.oid, c.relname::text as name, c.reloptions from pg_class c where ${isOurTable}
-    )
-    select pg_database_size(current_database()) as "databaseBytes",
-      (select age(datfrozenxid) from pg_database where datname = current_database()) as "frozenAge",
-      array(
-        select name from ours where exists (select from unnest(reloptions) o where o ~* '^autovacuum_enabled=(off|false|no|0)')
-        order by name
-      ) as "withoutAutovacuum",
-      array(
-        select name from ours join pg_stat_all_tables s on s.relid = ours.oid
-        where n_dead_tup > ${deadRowsMin}::bigint and n_dead_tup > ${deadPartMax}::double precision * (n_live_tup + n_dead_tup)
-        order by n_dead_tup desc
-      ) as bloated,
-      array(
-        select i.indexrelid::regclass::text from pg_index i join ours on ours.oid = i.indrelid where not i.indisvalid order by 1
-      ) as "invalidIndexes"
-  `.execute(db)
-  return rows[0] as Upkeep
 }

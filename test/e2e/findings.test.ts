@@ -124,7 +124,6 @@ const checks: Record<string, { level: Level; statements?: string; env?: Record<s
   database: { level: 'problem', env: { DATABASE_URL: `postgresql://127.0.0.1:${await findClosedPort()}/x` } },
   schema: { level: 'problem', statements: `insert into schema_migrations values ('999999_later', '', '')` },
   'time-zone': { level: 'note', statements: `update runs set time_zone = 'Asia/Tokyo'` },
-  upkeep: { level: 'note', statements: `update pg_index set indisvalid = false where indexrelid = 'runs_by_start'::regclass` },
   user: { level: 'note', statements: 'delete from queries' },
   query: { level: 'problem', statements: `update queries set hash = 'other'` },
   hook: { level: 'problem', statements: `update hooks set url = 'https://10.0.0.1/hook'` },

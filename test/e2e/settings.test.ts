@@ -405,7 +405,7 @@ test('a user whom the system does not know works with DATABASE_URL, and is told 
   assert.match(none.stderr, /LEADPUSH_HOME: is not set, and this user has no home folder; set it, or DATABASE_URL/)
   const checked = run({}, 'validate', '--quick', '--json')
   assert.match(checked.stdout, /"path":"LEADPUSH_HOME","message":"is not set, and this user has no home folder/)
-  assert.match(checked.stdout, /"message":"10 checks of the database: LEADPUSH_HOME is wrong"/)
+  assert.match(checked.stdout, /"message":"9 checks of the database: LEADPUSH_HOME is wrong"/)
 })
 
 test('with JSON lines everything on standard error is a JSON object, whatever is wrong', async () => {

@@ -9,13 +9,11 @@ import { findProxy } from '../../src/http/reach.ts'
 import { type Found, type Level, sentenceOf } from '../../src/inspect/finding.ts'
 import { judgeDates } from '../../src/inspect/machine/client-certificate.ts'
 import { judgeClock } from '../../src/inspect/machine/clock.ts'
-import { findCronJobs, findJobTrouble, kindOf } from '../../src/inspect/machine/cron-jobs.ts'
 import { judgeConnections, judgeDurability, judgeWriting } from '../../src/inspect/machine/database.ts'
-import { judgeDisks, judgeMemory } from '../../src/inspect/machine/disk-and-memory.ts'
+import { judgeDisks } from '../../src/inspect/machine/disk.ts'
 import { judgeNode } from '../../src/inspect/machine/node.ts'
-import { checkSchedule } from '../../src/inspect/machine/schedule.ts'
+import { checkSchedule, findJobs, findJobTrouble } from '../../src/inspect/machine/schedule.ts'
 import { judgeStandbys } from '../../src/inspect/machine/standbys.ts'
-import { judgeUpkeep } from '../../src/inspect/machine/upkeep.ts'
 import { certificate } from '../support/sockets.ts'
 
 const node = (version: string, day: string) => judgeNode(version, new Date(`${day}T12:00:00Z`))
@@ -27,7 +25,6 @@ const durable = { fsync: true, fullPageWrites: true, synchronousCommit: 'on' }
 const cluster = { standby: false, synchronousNames: 'b', synchronousCommit: 'on', standbys: ['b'] }
 const standbys = (facts: Partial<Parameters<typeof judgeStandbys>[0]>) =>
   judgeStandbys({ ...cluster, synchronousStandbys: 1, ...facts })
-const kept = { databaseBytes: 5e9, frozenAge: 1e9, withoutAutovacuum: [], bloated: [], invalidIndexes: [] }
 
 const pem = (file: string) => readFileSync(certificate(file), 'utf8')
 const dates = (pems: string, day: string) => judgeDates(pems, new Date(`${day}T00:00:00Z`))
@@ -85,12 +82,6 @@ const cases: [what: string, found: Found[], level?: Level, words?: RegExp][] = [
   ['two of two', standbys({ synchronousNames: '2 (b, c)', standbys: ['b', 'c'], synchronousStandbys: 2 })],
   ['imports that wait for no standby', standbys({ synchronousCommit: 'local' }), 'note', /synchronous_commit is local.*last imports/],
   ['a standby itself', standbys({ standby: true })],
-  ['tables that are kept in order', judgeUpkeep(kept, true)],
-  ['no autovacuum', judgeUpkeep(kept, false), 'note', /autovacuum = on/],
-  ['old transactions', judgeUpkeep({ ...kept, frozenAge: 1e9 + 1 }, true), 'note', /1\.0 thousand million back.*vacuumdb/],
-  ['dead rows', judgeUpkeep({ ...kept, bloated: ['leads'] }, true), 'note', /rows of leads are dead.*vacuum \(analyze\) leads/],
-  ['memory enough', judgeMemory(400e6)],
-  ['a small container', judgeMemory(399e6), 'note', /Only 399\.0 MB.*Allow this container/],
 ] // biome-ignore format: a table
 
 test('each figure is judged on both sides of its limit, with what to do', () => {
@@ -134,58 +125,44 @@ function makeFile(path: string, text: string): string {
   return file
 }
 
-test('a command is known by what it makes leadpush do', () => {
-  for (const [command, kind] of [
-    ['leadpush push --all', 'push --all'], ['cd /srv && node bin/leadpush.js push --concurrency 8 --all --json', 'push --all'],
-    ['out="$(leadpush push --resume 2>&1)" || echo "$out"', 'push --resume'], ['leadpush trigger', 'trigger'],
-    ['out="$(leadpush trigger)"', 'trigger'], ['/usr/bin/leadpush prune --older-than 90d > /dev/null', 'prune'],
-    ['leadpush push --user a@example.com; echo --all', undefined], ['leadpush push --all-the-same', undefined],
-    ['git push --all', undefined], ['leadpush preview; leadpush status', undefined],
-  ] as const) assert.equal(kindOf(command), kind, command)
+test('the weekly push is known by what a line makes leadpush do', () => {
+  for (const [command, isWeekly] of [
+    ['leadpush push --all', true], ['cd /srv && node bin/leadpush.js push --concurrency 8 --all --json', true],
+    ['out="$(leadpush push --all 2>&1)" || echo "$out"', true], ['leadpush push --resume', false],
+    ['leadpush push --user a@example.com; echo --all', false], ['leadpush push --all-the-same', false],
+    ['git push --all', false], ['leadpush preview; leadpush status', false],
+  ] as const) assert.equal(findJobs(`0 6 * * 1 ${command}`, 'x').length === 1, isWeekly, command)
 }) // biome-ignore format: a table
 
-test('lines of a crontab are read as cron reads them, and what they name is looked for', async () => {
-  const env = makeFile('bin/leadpush', '#!/usr/bin/env node\n')
-  makeFile('node/node', '')
-  makeFile('checkout/bin/leadpush.js', '#!/usr/bin/env node\n')
-  const [bin, nodeBin] = [join(folder, 'bin'), join(folder, 'node')]
-  const troubleOf = async (text: string, namesUser = false) => {
-    const jobs = findCronJobs(text, { where: 'x', namesUser, home: folder })
+test('lines of a crontab are read as cron reads them, and the program that they name is looked for', async () => {
+  const program = makeFile('bin/leadpush', '')
+  const troubleOf = async (text: string) => {
+    const jobs = findJobs(text, 'x')
     assert.equal(jobs.length, 1, text)
-    return jobs[0] && (await findJobTrouble(jobs[0]))?.what
+    return jobs[0] && (await findJobTrouble(jobs[0]))
   }
   const line = '0 6 * * 1  leadpush push --all'
-  assert.equal(await troubleOf(`# ${line}\nMAILTO=a@example.com\nPATH="${bin}:${nodeBin}"\n${line}\n`), undefined)
-  assert.match(
-    (await troubleOf(`PATH=/nowhere\n${line}\nPATH=${bin}\n`)) ?? '',
-    /does not find leadpush: .*\(\/nowhere\)/,
-  )
-  assert.match((await troubleOf(`PATH=${bin}\n${line}`)) ?? '', /does not find Node\.js \(node, in /)
+  const own = `PATH="${folder}/bin:/nowhere"`
+  assert.equal(await troubleOf(`# ${line}\nMAILTO=a@example.com\n${own}\n${line}\n`), undefined)
+  assert.match((await troubleOf(`PATH=/nowhere\n${line}\n${own}\n`)) ?? '', /does not find leadpush: .*\(\/nowhere\)/)
+  assert.match((await troubleOf(line)) ?? '', /does not find leadpush: .*\(\/usr\/bin:\/bin\)/)
   assert.match(
     (await troubleOf('@weekly /nowhere/leadpush push --all')) ?? '',
     /names \/nowhere\/leadpush, which is not/,
   )
-  assert.equal(await troubleOf(`PATH=${nodeBin}\n0 6 * * 1 root ${env} push --all`, true), undefined)
-  const inFolder = (name: string) => `0 6 * * 1 cd ${folder}/checkout && ${nodeBin}/${name} bin/leadpush.js push --all`
-  assert.equal(await troubleOf(inFolder('node')), undefined)
-  assert.match((await troubleOf(inFolder('nosuch/node'))) ?? '', /does not find Node\.js/)
-  assert.match(
-    (await troubleOf('0 6 * * 1 bin/leadpush.js push --all')) ?? '',
-    new RegExp(`names ${folder}/bin/leadpush.js`),
-  )
+  assert.equal(await troubleOf(`0 6 * * 1 leadpush ${program} push --all`), undefined)
   // what only another program, or a shell, can tell
-  assert.equal(await troubleOf('0 6 * * 1 docker run leadpush push --all'), undefined)
-  assert.equal(await troubleOf('0 6 * * 1 $HOME/bin/leadpush push --all'), undefined)
+  for (const command of ['docker run leadpush', '$HOME/bin/leadpush', 'cd /srv && node bin/leadpush.js'])
+    assert.equal(await troubleOf(`0 6 * * 1 ${command} push --all`), undefined)
 })
 
 test('the weekly push is found in the crontabs of user and system and among the timers, and missed where it is in none', async () => {
   const program = makeFile('usr/leadpush', '#!/bin/sh\n')
-  const places = { etc: join(folder, 'etc'), home: folder, unitFolders: [join(folder, 'units')] }
   const before = process.env.PATH
   process.env.PATH = `${folder}/fake:${before}`
   const list = (name: string, text: string) => makeFile(`fake/${name}`, `#!/bin/sh\ncat <<'END'\n${text}\nEND\n`)
   const check = async () =>
-    (await checkSchedule(places)).map((found) => `${found.level}: ${sentenceOf(found)}`).join(' ')
+    (await checkSchedule(join(folder, 'etc'))).map((found) => `${found.level}: ${sentenceOf(found)}`).join(' ')
   try {
     makeFile('fake/crontab', '#!/bin/sh\necho "no crontab" >&2\nexit 1\n')
     list('systemctl', '')
@@ -198,12 +175,8 @@ test('the weekly push is found in the crontabs of user and system and among the 
     makeFile('etc/cron.d/leadpush', '0 6 * * 1 root /nowhere/leadpush push --all\n')
     assert.match(await check(), /^note: .*cron\.d\/leadpush: the line for `push --all` names \/nowhere\/leadpush/)
     makeFile('etc/cron.d/leadpush', '')
-    makeFile('units/leadpush-push.service', `[Service]\nExecStart=${program} push --all\n`)
-    assert.match(await check(), /^note: leadpush-push\.timer is installed, and not running\..*enable --now/)
     list('systemctl', 'Mon 2026-11-23 06:00:00 UTC 1 day left - - leadpush-push.timer leadpush-push.service')
     assert.equal(await check(), '')
-    makeFile('units/leadpush-push.service', '[Service]\nExecStart=/nowhere/leadpush push --all\n')
-    assert.match(await check(), /^note: leadpush-push\.timer: .*names \/nowhere\/leadpush/)
   } finally {
     process.env.PATH = before
   }

@@ -10,13 +10,12 @@ import type { Check, CheckContext } from './check.ts'
 import { clientCertificateCheck } from './client-certificate.ts'
 import { clockChecks } from './clock.ts'
 import { databaseChecks } from './database.ts'
-import { diskAndMemoryChecks } from './disk-and-memory.ts'
+import { diskCheck } from './disk.ts'
 import { encryptionCheck } from './encryption.ts'
 import { nodeCheck } from './node.ts'
 import { receiverChecks } from './receiver.ts'
 import { scheduleCheck } from './schedule.ts'
 import { settingsChecks } from './settings.ts'
-import { upkeepCheck } from './upkeep.ts'
 
 /** The result of one check. */
 export interface Checked {
@@ -39,8 +38,7 @@ const checks: readonly Check[] = [
   clientCertificateCheck,
   ...receiverChecks,
   scheduleCheck,
-  upkeepCheck,
-  ...diskAndMemoryChecks,
+  diskCheck,
 ]
 
 export const checkTitles = checks.map(({ title }) => title)

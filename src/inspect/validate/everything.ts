@@ -10,7 +10,8 @@ import type { CheckContext } from '../machine/check.ts'
 import { type CheckOptions, MachineChecks } from '../machine/run-checks.ts'
 import { checkDatabase, type DatabaseCounts } from './database.ts'
 
-export interface EverythingCounts extends DatabaseCounts {
+/** Those of the data are there once that is looked at. */
+export interface EverythingCounts extends Partial<DatabaseCounts> {
   checks: number
 }
 
@@ -51,7 +52,8 @@ async function* checkData(context: CheckContext, signal: AbortSignal, counts: Ev
   try {
     const vault = await openVault(opened.db, { secretKey: settings.secretKey })
     const { allowInsecureHooks, hookHosts } = settings
-    yield* checkDatabase(opened, { allowInsecureHooks, hookHosts }, counts, signal, vault)
+    const begun = Object.assign(counts, { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 })
+    yield* checkDatabase(opened, { allowInsecureHooks, hookHosts }, begun, signal, vault)
   } catch (error) {
     const known = asDatabaseError(error)
     if (!(known instanceof LeadpushError)) throw error

@@ -1,6 +1,6 @@
-/** Checks the limits of this machine: free space on the disks that leadpush writes to, and memory. */
+/** Checks whether there is room on the disks that leadpush writes to. */
 import { stat, statfs } from 'node:fs/promises'
-import { tmpdir, totalmem } from 'node:os'
+import { tmpdir } from 'node:os'
 import { dirname } from 'node:path'
 import { bytes as formatBytes } from '../../base/amounts.ts'
 import { codeOf } from '../../base/errors.ts'
@@ -10,7 +10,6 @@ import type { Check, CheckContext } from './check.ts'
 const freeBytesNote = 1_000_000_000
 const freePartNote = 0.1
 const freeBytesMin = 100_000_000
-const memoryBytesMin = 400_000_000
 
 export interface Disk {
   /** The content of the disk: `LEADPUSH_HOME, temporary files`. */
@@ -63,17 +62,4 @@ async function checkDisks({ inspection, source }: CheckContext): Promise<Found[]
   return judgeDisks([...byDevice.values()])
 }
 
-/** `bytes`: the memory that this process may use. */
-export function judgeMemory(bytes: number): Found[] {
-  if (bytes >= memoryBytesMin) return []
-  const what = `Only ${formatBytes(bytes)} may be used: a push takes up to 250 MB, an import 200, beside what else runs here`
-  return [note(what, `Allow this container, service or machine ${formatBytes(memoryBytesMin)} or more.`)]
-}
-
-/** Without a limit `constrainedMemory` is 0 or beyond all memory. */
-const findMemory = () => Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem())
-
-export const diskAndMemoryChecks: readonly Check[] = [
-  { code: 'disk', title: 'Disk', run: checkDisks },
-  { code: 'memory', title: 'Memory', run: () => judgeMemory(findMemory()) },
-]
+export const diskCheck: Check = { code: 'disk', title: 'Disk', run: checkDisks }
