@@ -1,6 +1,7 @@
 /** `status --check` (contract 3): each alarm on both sides of its limit, and that the command named in its line ends it. */
 import assert from 'node:assert/strict'
 import { after, afterEach, test } from 'node:test'
+import { leftDays, withoutLeadShare } from '../../src/base/limits.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, passPauses, passTime, runTrigger } from '../support/hooks.ts'
 import { buildHouse, hrefOf, makeUsers, zip } from '../support/house.ts'
@@ -123,7 +124,7 @@ test('users whom a push of this week left a day ago', async () => {
       ago,
       outcome,
     ])
-  await leave('1 day')
+  await leave(`${leftDays} day`)
   await house.put('users', makeUsers(1, 10))
   await well()
   // who was there and asked for nothing was not due then
@@ -134,7 +135,7 @@ test('users whom a push of this week left a day ago', async () => {
   )
   await house.put('users', [{ ...asking, queries: [zip('78704')] }])
   for (const outcome of ['complete', 'failures', 'stopped']) {
-    await leave('1 day', outcome)
+    await leave(`${leftDays} day`, outcome)
     await alarm(/^\w+ {2}problem {2}1 user whom a push did not reach has been owed/)
     await leave('23 hours 59 minutes', outcome)
     await well()
@@ -218,6 +219,7 @@ test('no whole push of all users in 8 days', async () => {
 })
 
 test('half of the subscribed users without a lead', async () => {
+  assert.equal(withoutLeadShare, 1 / 2)
   await query('update users set subscribed = false where email <> $1', ['user-0@example.com'])
   const far = await addLate([zip('10001')])
   await query(`update users set due_since = now() where email = $1`, [far])

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 import { sql } from 'kysely'
+import { importDays } from '../../src/base/limits.ts'
 import { tell } from '../../src/cli/explain/view.ts'
 import { explain } from '../../src/inspect/explain/explain.ts'
 import { buildHouse, hrefOf, zip } from '../support/house.ts'
@@ -257,7 +258,10 @@ test('a listing is explained whose import was so long ago that it is no more', a
   await sql`delete from imports`.execute(opened.db)
   const { listing, facts, answer } = await ask('user@example.com', 'near')
   assert.equal(facts.importedAt, null)
-  assert.match(listing, /^It lies in \d{5}\b.*, was first imported more than 60 days ago, was last seen/)
+  assert.match(
+    listing,
+    new RegExp(`^It lies in \\d{5}\\b.*, was first imported more than ${importDays} days ago, was last seen`),
+  )
   assert.match(answer, /^It cannot be told/)
 })
 

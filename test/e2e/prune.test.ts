@@ -1,7 +1,7 @@
 /** `prune` (contract 3, 4.7): what goes, what stays however short the duration, and that it disturbs nobody. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { pruneRowsMax } from '../../src/base/limits.ts'
+import { frozenRunDays, importDays, pruneRowsMax } from '../../src/base/limits.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
 import { createDatabase, postgresVersions } from '../support/database.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers } from '../support/house.ts'
@@ -190,7 +190,7 @@ test('a claim lives until its period is over in every time zone, and while a run
     select id, 'all', coalesce(period, to_char(now(), 'IYYY-"W"IW')), 'UTC', worker, true, now() - days * interval '1 day', null,
       outcome, false
     from (values (101, '2020-W20', 0, 1, 'stopped'), (102, null, 0, 1, 'complete'), (103, null, 0, 1, 'stopped'),
-      (105, '2020-W10', 900, 400, 'running'), (106, '2020-W11', 0, 34, 'running'), (107, '2020-W12', 0, 36, 'running'))
+      (105, '2020-W10', 900, 400, 'running'), (106, '2020-W11', 0, ${frozenRunDays - 1}, 'running'), (107, '2020-W12', 0, ${frozenRunDays + 1}, 'running'))
       as o (id, period, worker, days, outcome)`)
   told(await call('prune --older-than 1s --json'))
   const kept = mondays.filter((day) => today < day + 9).map(String)
@@ -321,6 +321,14 @@ test('a prune waits for an import, rides out a short absence of the database, an
   await importing.query('select pg_advisory_unlock(7310401)')
   importing.release()
   assert.equal(told(await waiting.done).leads, 2)
+})
+
+test('imports are kept as long as they are told of, however short the duration', async () => {
+  const { opened, call } = shared
+  await opened.pool.query(`insert into imports (file, started_at)
+    select file, now() - days * interval '1 day' from (values (${importDays - 0.1}, 'kept'), (${importDays + 0.1}, 'old'), (0, 'last')) as i (days, file)`)
+  told(await call('prune --older-than 1d --json'))
+  assert.deepEqual(await column(opened, `select file from imports where file in ('kept', 'old')`), ['kept'])
 })
 
 test('a duration that is none is refused, and so is a prune where no database is', async () => {

@@ -1,6 +1,7 @@
 /** `trigger` as a process (contract 3, 6): with an import, killed, stopped, several at once; what a person sees of it. */
 import assert from 'node:assert/strict'
 import { after, beforeEach, test } from 'node:test'
+import { abandonedShownDays, lostKeptDays } from '../../src/base/limits.ts'
 import { makeGate } from '../support/gate.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, noTriggers, passPauses } from '../support/hooks.ts'
@@ -232,7 +233,10 @@ test('--again sends what was abandoned, with the hook named or not; wrong option
   for (const [options, message] of [
     [['--hook', lost.id], /--hook goes with --again only/],
     [['--since', '2d'], /--since goes with --again only/],
-    [['--again', '--since', '31d'], /--since: holds "31d"; allowed: .* to 30d/],
+    [
+      ['--again', '--since', `${lostKeptDays + 1}d`],
+      new RegExp(`--since: holds "${lostKeptDays + 1}d"; allowed: .* to ${lostKeptDays}d`),
+    ],
     [['--again', '--since', 'soon'], /--since: holds "soon"/],
     [['--again', '--hook', 'x'], /There is no hook "x"/],
     // the one given was not named, and nothing but --json showed the right one
@@ -257,4 +261,11 @@ test('--again sends what was abandoned, with the hook named or not; wrong option
     (await house.call('status')).stdout,
     /\/lost\n {2}hook [\da-f]{8}: 1 abandoned; last attempt [^:]*:[^a-z]*: it was delivered, an earlier one was not: HTTP 500\n/,
   )
+  for (const [ago, isShown] of [
+    [`${abandonedShownDays} days -1 minute`, true],
+    [`${abandonedShownDays} days`, false],
+  ] as const) {
+    await opened.pool.query('update hooks set abandoned_at = now() - $1::interval', [ago])
+    assert.equal(/\/lost\n/.test((await house.call('status')).stdout), isShown, ago)
+  }
 })

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LeadpushError } from '../../src/base/errors.ts'
+import { pingBodyBytesMax, pingRepeatsMax } from '../../src/base/limits.ts'
 import { makeGate } from '../support/gate.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
@@ -217,13 +218,13 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
     assert.deepEqual(pings, ['GET /ping/uuid/start', 'GET /ping/uuid/fail'])
     stopped = undefined
     // one connection that broke was an alarm
-    broken = 2
+    broken = pingRepeatsMax
     const again = await push('push --all')
-    assert.deepEqual(pings, [...Array(3).fill('GET /ping/uuid/start'), 'GET /ping/uuid'])
+    assert.deepEqual(pings, [...Array(pingRepeatsMax + 1).fill('GET /ping/uuid/start'), 'GET /ping/uuid'])
     assert.doesNotMatch(again.stderr, /LEADPUSH_PING_URL/)
-    broken = 3
+    broken = pingRepeatsMax + 1
     assert.match((await push('push --all')).stderr, /LEADPUSH_PING_URL: the ping \(start\) did not arrive/)
-    assert.deepEqual(pings, [...Array(3).fill('GET /ping/uuid/start'), 'GET /ping/uuid'])
+    assert.deepEqual(pings, [...Array(pingRepeatsMax + 1).fill('GET /ping/uuid/start'), 'GET /ping/uuid'])
     status = 500
     const troubled = await push('push --all')
     assert.equal(troubled.code, 0)
@@ -263,7 +264,7 @@ test('with LEADPUSH_PING_BODY the dead man’s switch is told what came of the p
       // once called JSON, which an empty body is not
       assert.deepEqual([start?.line, start?.type, start?.body, rest], ['POST /uuid/start', undefined, '', []], stderr)
       assert.equal(end?.type, 'application/json')
-      assert.ok(Buffer.byteLength(end.body) <= 10_000)
+      assert.ok(Buffer.byteLength(end.body) <= pingBodyBytesMax)
       assert.doesNotMatch(end.body, /@|key-\d/)
       return { code, summary: json.at(-1), line: end.line, told: JSON.parse(end.body) }
     }
@@ -294,7 +295,10 @@ test('with LEADPUSH_PING_BODY the dead man’s switch is told what came of the p
     }
     await ping.end(1)
     const long = pings.at(-1)?.body ?? ''
-    assert.ok(Buffer.byteLength(long) <= 10_000 && Buffer.byteLength(long) > 5_000, `${Buffer.byteLength(long)}`)
+    assert.ok(
+      Buffer.byteLength(long) <= pingBodyBytesMax && Buffer.byteLength(long) > 5_000,
+      `${Buffer.byteLength(long)}`,
+    )
     assert.doesNotMatch(long, /@/)
     assert.deepEqual(JSON.parse(long).skips[0].reason, 'other reasons')
     const away = await push('push --all --json', { DATABASE_URL: `${house.env.DATABASE_URL}_gone` })

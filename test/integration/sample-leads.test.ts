@@ -1,6 +1,7 @@
 /** The sample leads that a platform is shown (contract 5, /sample). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { sampleTextCharsMax } from '../../src/base/limits.ts'
 import { leadFields } from '../../src/leads/lead.ts'
 import { findSampleLeads } from '../../src/server/sample-leads.ts'
 import { createDatabase } from '../support/database.ts'
@@ -43,10 +44,16 @@ test('long texts are cut: a listing may have 8 MiB', async () => {
   const user = await importUser('long@example.com', [{ type: 'zipcode', value: '73301', radius: 0 }])
   await seedLeads(opened, [
     { href: hrefOf('long'), postalCode: '73301', description: 'x'.repeat(100_000), city: 'Austin' },
+    ...[0, 1].map((more) => ({
+      href: hrefOf(`limit-${more}`),
+      postalCode: '73301',
+      description: 'x'.repeat(sampleTextCharsMax + more),
+    })),
   ])
-  const [lead] = await sample(user)
+  const [lead, whole, cut] = await sample(user)
   assert.deepEqual([lead?.href, lead?.city], [hrefOf('long'), 'Austin'])
-  assert.equal(lead?.description, `${'x'.repeat(2_500)}…`)
+  const most = 'x'.repeat(sampleTextCharsMax)
+  assert.deepEqual([lead, whole, cut].map((each) => each?.description), [`${most}…`, most, `${most}…`]) // biome-ignore format: short
 })
 
 test('the three newest that match any query, one object a lead, with every field and null for what is unknown', async () => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, beforeEach, test } from 'node:test'
+import { pushesAloneMax } from '../../src/base/limits.ts'
 import { makeGate } from '../support/gate.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
@@ -86,10 +87,10 @@ function isAlive(pid: number): boolean {
   }
 }
 
-test('4 in line have a process each, 5 have one for all', async () => {
+test(`${pushesAloneMax} in line have a process each, one more have one for all`, async () => {
   for (const [count, messages] of [
-    [4, Array(4).fill(/^The subscription push of user \d+ ended: delivered\.$/)],
-    [5, [/^The subscription pushes of a long line ended: 5 delivered\.$/]],
+    [pushesAloneMax, Array(pushesAloneMax).fill(/^The subscription push of user \d+ ended: delivered\.$/)],
+    [pushesAloneMax + 1, [/^The subscription pushes of a long line ended: 5 delivered\.$/]],
   ] as const) {
     receiver.requests.length = 0
     await owe(count)

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { answerCharsMax } from '../../src/base/limits.ts'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { findEmptySuccess, readAnswer, secretsOf } from '../../src/deliveries/answer.ts'
 
@@ -56,10 +57,10 @@ test('of text its first words are kept, of HTML its title, or else its words; of
     assert.equal(readAnswer(answerOf('{"msg":"no"}', undefined, status), []), said) // biome-ignore format: a table
 })
 
-test('at most 300 characters are kept, and control characters are spelt out', () => {
-  assert.equal(read({ msg: 'x'.repeat(300) })?.length, 300)
-  const long = read({ msg: 'x'.repeat(301) })
-  assert.deepEqual([long?.length, long?.at(-1)], [300, '…'])
+test(`at most ${answerCharsMax} characters are kept, and control characters are spelt out`, () => {
+  assert.equal(read({ msg: 'x'.repeat(answerCharsMax) })?.length, answerCharsMax)
+  const long = read({ msg: 'x'.repeat(answerCharsMax + 1) })
+  assert.deepEqual([long?.length, long?.at(-1)], [answerCharsMax, '…'])
   assert.equal(read({ msg: 'a\u001b[31mb\u202ec' })?.includes('\u001b'), false)
   assert.equal(read({ msg: 'a\u001b[31mb' }), 'a\\u001b[31mb')
   assert.equal(read({ msg: 'one\ntwo' }), 'one\\u000atwo')

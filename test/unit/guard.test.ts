@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { weekFall } from '../../src/base/limits.ts'
 import type { ImportVolume } from '../../src/deliveries/runs.ts'
 import { type Hold, toReason } from '../../src/push/hold.ts'
 import { judgeUser, judgeWeek } from '../../src/push/whom/guard.ts'
@@ -31,9 +32,9 @@ test('a user who had 50 leads or more and gets 95 % fewer is held; with one lead
 })
 
 test('a week whose listings fell by half or more is held, from a median of 1,000 on', () => {
-  assert.equal(judge(feed(501), feed(1_000)), undefined)
+  assert.equal(judge(feed(1_000 / weekFall + 1), feed(1_000)), undefined)
   assert.equal(
-    judge(feed(500), feed(1_000)),
+    judge(feed(1_000 / weekFall), feed(1_000)),
     'held: 500 listings imported since the last weekly run instead of 1000 in the week before',
   )
   assert.match(judge(feed(0), feed(1_001)) ?? '', /^held: 0 listings/)

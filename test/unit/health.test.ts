@@ -1,6 +1,7 @@
 /** The receiver's health (contract 4.5, 4.12): rules by example, then every state that few users can reach. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { outageCheckMs } from '../../src/base/limits.ts'
 import {
   ask,
   type Health,
@@ -121,6 +122,8 @@ test('a receiver that is down is tried after 10 s, then after twice as long each
   const down = after(times(20, 503))
   const next = { open: 0, isIdle: true, next: { is: 'first' } } as const
   assert.deepEqual([9_999, 10_000].map((at) => ask(down, next, at, rules)), [{ is: 'wait', ms: 1 }, { is: 'try', kind: 'first' }])
+  const unseen = step(down, { is: 'no sign' }, 10_000, rules).health
+  assert.deepEqual([outageCheckMs - 1, outageCheckMs].map((ms) => ask(unseen, next, 10_000 + ms, rules).is), ['wait', 'try'])
   const tried = step(down, { is: 'granted', kind: 'first' }, 10_000, rules).health
   const failed = step(tried, { is: 'outcome', attempt: 1, sign: sign(503) }, 11_000, rules).health
   assert.deepEqual([29_999, 30_000].map((at) => ask(failed, next, at, rules).is), ['wait', 'try'])
