@@ -1,37 +1,40 @@
-/** Why a push holds back all users, or one: the reasons as values (contract 4.5, 4.12, 4.14), and what skip lines say of them. */
+/** Why a push holds back all users, or one: the reasons as values (contract 4.5, 4.12, 4.14), and their words in skip lines. */
 import { span } from '../base/amounts.ts'
 import { describeStatus } from '../deliveries/attempt.ts'
 import type { WhyOver } from './receiver/health.ts'
 
 export type Hold = WeekHold | UserHold | ReceiverHold
 
-/** Of a weekly run as a whole. */
+/** Reasons to hold a whole weekly run. */
 export type WeekHold =
-  /** Too little was imported, in all or of one source: so many listings, or of those listings so many filled fields. */
+  /** Too little was imported, in all or from one source: so many listings, or so many filled fields of these listings. */
   | {
       by: 'week'
       fell: 'listings' | 'filledFields'
       listings: number
       filledFields: number | null
       before: number
-      /** The weeks to compare with; `accepted`: this one, as it was accepted. */
+      /** The weeks to compare with; `accepted`: the accepted figures of this week. */
       weeks: number | 'accepted'
       source: string | undefined
     }
   /** This machine's time zone differs from the last run's: its week may be another. */
   | { by: 'zone'; timeZone: string; other: string }
 
-/** Of one user. */
+/** Reasons to hold one user. */
 export type UserHold =
-  /** Few leads, by those of their last weekly delivery. */
+  /** Few leads, compared with their last weekly delivery. */
   | { by: 'user'; leads: number; before: number }
-  /** A query that took too long: a plan without it would be taken for the whole. */
+  /** A query took too long: a plan without it would look complete. */
   | { by: 'slowness'; query: string }
 
-/** Of all that is left: the receiver refuses everybody alike, or its answers show nothing. One that is down holds nothing. */
+/**
+ * Reasons to hold the rest of a run: the receiver refuses everybody alike, or its answers show nothing. A receiver that is down is no
+ * such reason.
+ */
 export type ReceiverHold = Exclude<WhyOver, { by: 'outage' }>
 
-/** What a skip line gives as its reason. */
+/** The reason in a skip line. */
 export function toReason(hold: Hold): string {
   switch (hold.by) {
     case 'week':
@@ -73,7 +76,7 @@ function describeWeek({ fell, listings, filledFields, before, weeks, source }: W
 export const describeRefusal = (status: number) =>
   `the receiver refuses every delivery alike: ${describeStatus(status)}`
 
-/** How long to wait, rounded up: who comes then must not come too early. */
+/** The time to wait, rounded up, so that nobody comes too early. */
 function formatWait(ms: number): string {
   const unitMs = ms > 3_600_000 ? 3_600_000 : 60_000
   return span((Math.ceil(ms / unitMs) * unitMs) / 1_000)

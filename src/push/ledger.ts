@@ -1,9 +1,9 @@
 /**
- * All that a run asks of the database: the border behind which the statements are. A run knows them by what they do, never by SQL, so
- * that it can be carried out on a model of the ledger in memory (`test/simulate/`). `database-ledger.ts` binds PostgreSQL to it.
+ * Everything that a run asks of the database. A run knows the effects of statements, never their SQL, so that a test can run it on a
+ * model of the ledger in memory (`test/simulate/`). `database-ledger.ts` binds PostgreSQL to it.
  *
- * Most statements ride out an absence of the database by themselves: a try whose answer was lost is made again, and is harmless. Those
- * under "one try" throw it: what the run does between two tries is its own.
+ * Most statements ride out an absence of the database by themselves: a try whose answer was lost is repeated, which is harmless. Those
+ * under "one try" throw: the run itself decides what to do between two tries.
  */
 import type { Leases, OtherWorker } from '../db/leases.ts'
 import type { AttemptKind, DueFrom } from '../deliveries/due.ts'
@@ -32,42 +32,42 @@ export interface RunStore {
   /** Begins the one run of the process that has `workerIds`. */
   start(run: RunToStart & { workerIds: readonly number[] }): Promise<Run>
   /**
-   * Records the end of a run. Returns false, and records nothing, where the run is gone or another server answers than the worker
-   * knows: then its records may be gone.
+   * Records the end of a run. Returns false, and records nothing, if the run is gone or another server answers than the worker knows:
+   * then its records may be gone.
    */
   end(
     runId: number,
     server: string,
     end: { outcome: RunOutcome; cameToEnd: boolean; heldUsers: number; heldByAnswers: string | undefined },
   ): Promise<boolean>
-  /** How many statements of the run the database knows of; undefined: not even of the run. */
+  /** How many statements of the run the database knows; undefined: it does not even know the run. */
   findStatements(runId: number): Promise<number | undefined>
-  /** Records that the database lost what it had confirmed to the run, which began `ageMs` ago, also where its row is gone. */
+  /** Records that the database lost confirmed records of the run, which began `ageMs` ago, even if its row is gone. */
   recordLoss(run: Run, start: RunToStart, from: { workerId: number; ageMs: number }): Promise<void>
   /** Runs for all users of `period` that left some, the oldest first. */
   findInterrupted(period: string): Promise<OpenRun[]>
   /** Records that another run has finished the work of such runs, except for `heldUsers`. */
   closeInterrupted(runIds: readonly number[], heldUsers: number): Promise<void>
-  /** What the guard compares. */
+  /** The figures that the guard compares. */
   findWeek(period: string): Promise<Week>
-  /** Records what the guard found, for later weeks. Returns the statement's number. */
+  /** Records the guard's findings, for later weeks. Returns the statement's number. */
   recordVerdict(run: CountingRun, verdict: VerdictToRecord): Promise<number | null>
   /** Whether the guard held the whole of the last run of `period` before `runId` that asked it. */
   wasHeldBefore(period: string, runId: number): Promise<boolean>
-  /** Live workers other than ours that have a run, a range of users or a delivery in hand. */
+  /** Live workers other than ours with a run, a range of users or a delivery. */
   findOthersAtWork(workerIds: readonly number[]): Promise<OtherWorker[]>
 }
 
 export interface UserStore {
-  /** Counts the users of a pass. Workers in `except` are no other processes; `counted` are user ids. */
+  /** Counts the users of a pass. Workers in `except` do not count as other processes; `counted` are user ids. */
   countOfPass(pass: Pass, except: readonly number[], counted: readonly number[]): Promise<UsersOfPass>
-  /** How many users live processes other than `workerIds` have in hand with a delivery, besides those who are in their ranges. */
+  /** How many users have a delivery that a live process other than `workerIds` is working on, besides those in its ranges. */
   countElsewhere(passes: readonly Pass[], workerIds: readonly number[]): Promise<number>
   /** The e-mails of subscribed users without queries and without a claim in `scope`. */
   findWithoutQueries(scope: string): AsyncGenerator<string>
   /** Users who are owed a subscription push, the oldest first, in pages; with `untilNone` until a look finds nobody. */
   findOwedSubscription(untilNone: boolean): AsyncGenerator<UserToServe[]>
-  /** The ids of those of `users` who are not there any more. */
+  /** The ids of those of `users` who no longer exist. */
   findRemoved(users: readonly UserToServe[]): Promise<Set<number>>
   /** Those of `userIds` for whom the run has begun a delivery. */
   findBegun(runId: number, userIds: readonly number[]): Promise<Set<number>>
@@ -75,8 +75,8 @@ export interface UserStore {
   // one try
 
   /**
-   * Takes the next range of at most `size` users behind `cursor` for the worker, and returns its users; an empty list: none are left;
-   * undefined: the worker has lost its lease, or another server answers than it knows.
+   * Takes the next range of at most `size` users behind `cursor` for the worker, and returns its users. An empty list: none are left.
+   * Undefined: the worker has lost its lease, or another server answers than it knows.
    */
   takeRange(range: {
     worker: { id: number; server: string }
@@ -88,39 +88,45 @@ export interface UserStore {
   releaseRanges(workerIds: readonly number[], pass: Pass, kept?: readonly Cursor[]): Promise<void>
 }
 
-/** Whose attempts are looked for. */
+/** The workers whose attempts are looked for. */
 export interface DueLook {
   workerIds: readonly number[]
   takeover: Takeover
   from?: DueFrom | undefined
-  /** Of one kind alone. */
+  /** Only attempts of this kind. */
   only?: AttemptKind | undefined
 }
 
 /** Deliveries and their attempts: `deliveries/` says what each does. */
 export interface AttemptStore {
   isAnythingAbandoned(): Promise<boolean>
-  /** Ends deliveries that get no further attempt. Returns those, and those that an erasure has ended, but for `known`: all to be told. */
+  /**
+   * Ends deliveries that get no further attempt. Returns them, and those that an erasure has ended, except `known`: all have to be
+   * reported.
+   */
   endAbandoned(of: {
     workerIds: readonly number[]
     takeover: Takeover
     known: readonly string[]
   }): Promise<LedgerDelivery[]>
-  /** Takes back attempts that were recorded and certainly not made. Returns the deliveries that ended, then or before: all to be told. */
+  /**
+   * Takes back attempts that were recorded and certainly not made. Returns the deliveries that ended, now or before: all have to be
+   * reported.
+   */
   takeBack(
     workerIds: readonly number[],
     unsent: readonly Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>[],
   ): Promise<LedgerDelivery[]>
-  /** Takes back an attempt that was not made because a listing was erased. Returns the delivery if it ended, then or before. */
+  /** Takes back an attempt that was not made because a listing was erased. Returns the delivery if it ended, now or before. */
   endErased(
     workerIds: readonly number[],
     attempt: Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>,
   ): Promise<LedgerDelivery[]>
-  /** Gives back the waiting deliveries of a process and yields them: due `now`, or `then`, when they would have been. */
+  /** Gives back the waiting deliveries of a process and yields them: due `now`, or `then`, at their own time. */
   giveBack(workerIds: readonly number[], due: 'now' | 'then'): AsyncGenerator<LedgerDelivery>
-  /** In how many milliseconds the next attempt is due; null if none waits. */
+  /** The milliseconds until the next attempt is due; null if none waits. */
   findNextDue(look: DueLook): Promise<number | null>
-  /** Makes deliveries due now that a clock which was ahead has put off. */
+  /** Makes deliveries due now that were put off because a clock was ahead. */
   endFarPauses(): Promise<void>
 
   // one try
@@ -138,25 +144,25 @@ export interface AttemptStore {
   findUnheard(worker: { ids: readonly number[]; server: string }, known: readonly string[]): Promise<RecordedAttempt[]>
 }
 
-/** What the row of a receiver says. */
+/** The content of a receiver's row. */
 export interface Known {
-  /** Undefined: the receiver is in no trouble as far as anybody knows. */
+  /** Undefined: no trouble of the receiver is known. */
   trouble: KnownTrouble | undefined
   pace: KnownPace
   /** Whether it takes compressed deliveries, and whether it has refused one lately. */
   gzip: { takes: boolean; isRefused: boolean }
 }
 
-/** The row in which all processes share what they know of a receiver (contract 4.12, 4.17), by the database's clock. */
+/** The row in which all processes share their knowledge of a receiver (contract 4.12, 4.17), by the database's clock. */
 export interface ReceiverStore {
-  /** Reads for a push that begins. With `isOnlyOne` the trouble of another URL is over: nobody pushes there any more. */
+  /** Reads the row for a push that begins. With `isOnlyOne` the trouble of another URL is over: nobody pushes there any more. */
   begin(isOnlyOne: boolean): Promise<Known>
   /** Reserves the try that follows `tries` others; false: another process has it, or the receiver is well again. */
   take(tries: number, kind: AttemptKind): Promise<boolean>
   tell(what: Write): Promise<void>
-  /** `isFree`: the receiver asks for less no more. */
+  /** `isFree`: the receiver no longer asks for less. */
   tellPace(known: KnownPace, isFree: boolean): Promise<void>
-  /** A refusal outlives what other answers say, whichever process had it. */
+  /** The refusal of any process outlives other answers. */
   tellGzip(takes: boolean): Promise<void>
 
   // one try
@@ -164,14 +170,14 @@ export interface ReceiverStore {
   read(): Promise<Known>
 }
 
-/** From users to plans: matching stands behind it, and a cache of what was read. */
+/** Plans the pushes of users, by matching and with a cache of what it has read. */
 export interface PlanSource {
-  /** The plans of `users`, in their order, group by group: a group is read when it is asked for, a plan is made when it is. */
+  /** The plans of `users`, in their order, group by group. Groups are read, and plans are made, on demand. */
   plan(users: readonly UserToServe[], compared: readonly string[]): AsyncGenerator<AsyncIterable<UserPlan>>
   /** The leads of a body in their order, with their JSON; undefined if one of them is gone. */
   readJson(contents: readonly LeadInBody[]): Promise<LeadWithJson[] | undefined>
-  /** Drops everything that was read under another count of erasures than `erasures`. */
+  /** Drops all data that was read under another count of erasures than `erasures`. */
   forgetErased(erasures: number): Promise<void>
-  /** Drops what was read. On another server the same ids may mean other leads. */
+  /** Drops all data. On another server the same ids may mean other leads. */
   forget(): void
 }

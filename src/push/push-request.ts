@@ -1,4 +1,4 @@
-/** What a push is asked to do, what it works with, and how it ended. */
+/** The order for a push, its context, and its result. */
 import type { Clock } from '../base/clock.ts'
 import type { Database } from '../db/open.ts'
 import type { Http } from '../http/client.ts'
@@ -20,14 +20,14 @@ export interface PushSettings extends LoopSettings {
 }
 
 interface Asked {
-  /** Without it only keys that are stored as they are can be sent. */
+  /** Without it only keys that are stored in plain form can be sent. */
   vault?: Vault | undefined
   settings: PushSettings
   request: PushRequest
-  /** Sends what is held back. */
+  /** Also serves users who would be held back. */
   accept?: boolean | undefined
   reporter: PushReporter
-  /** Aborted: finish what is under way, begin nothing, give back the rest. */
+  /** Aborted: finish the attempts under way, begin nothing, give back the rest. */
   stop: AbortSignal
 }
 
@@ -37,7 +37,7 @@ export interface PushContext extends Asked {
   http: Http
 }
 
-/** A push as it is carried out: all that it needs from outside. */
+/** A push with all interfaces to the outside. */
 export interface RunContext extends Asked {
   ledger: Ledger
   wire: Wire

@@ -5,11 +5,11 @@ import type { DeliveryLine, PushLine } from '../index.ts'
 import type { Hold } from './hold.ts'
 
 export interface PushReporter {
-  /** `hold`: why, of a skip line that says what is held back. */
+  /** `hold`: the reason of a skip line for a hold. */
   line(line: PushLine, hold?: Hold): void
-  /** For people: an event that changes their expectations, such as an outage. */
+  /** An event that people should know of, such as an outage. */
   note(text: string): void
-  /** The push now waits for `what`, such as `the database`; undefined: it waits no longer. */
+  /** The push now waits for `what`, such as `the database`; undefined: it no longer waits. */
   waits(what: string | undefined): void
   /** About how many attempts a second the receiver allows, once it has asked for less; undefined: it has not. */
   pace(ratePerSecond: number | undefined): void
@@ -22,7 +22,7 @@ export interface PushReporter {
     durationMs: number
     httpStatus: number | null
     error: string | null
-    /** What the receiver said when it refused. */
+    /** The words with which the receiver refused. */
     answer: string | undefined
   }): void
 }

@@ -27,10 +27,10 @@ import { httpWire } from './wire.ts'
 export type { PushContext, PushEnd, PushSettings, RunContext } from './push-request.ts'
 export type { PushRequest } from './run/scope.ts'
 
-/** `serve` runs few pushes at once: one that sends what is owed does not wait longer than this for a second attempt. */
+/** `serve` runs few pushes at once: one that sends owed pushes does not wait longer than this for a second attempt. */
 const owedPatienceMs = 2_000
 
-/** What a round came to, with the counts that a further one begins with. */
+/** The result of a round, with the counts for the next one. */
 type RoundFacts = RunFacts & { left: CountedUsers }
 
 class PushRun {
@@ -48,7 +48,7 @@ class PushRun {
   private readonly users = new UserCount()
   private readonly named: NamedUsers
   private readonly startedAt: number
-  /** What the last count of the users found. */
+  /** The last count of the users. */
   private counted: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, served: 0, withoutQueries: 0 }
   private served = 0
   /** The guard holds the whole run. */
@@ -109,7 +109,7 @@ class PushRun {
     })
     this.records = records
     worker.hasRecords = () => {
-      // what was read of another server may mean something else on this one
+      // data from another server may mean something else on this one
       this.planned.forget()
       this.loop?.lookAnew()
       return records.areThere()
@@ -131,14 +131,14 @@ class PushRun {
     return await this.end(already, facts)
   }
 
-  /** Sends all that is found; `isAgain`: whoever is skipped was told. */
+  /** Sends all that it finds; `isAgain`: skipped users have been reported already. */
   private async playRound(isAgain: boolean): Promise<RoundFacts> {
     return await this.findFacts(await this.newLoop().run(this.pushes(isAgain)))
   }
 
-  /** What a round has come to, on a server that has all records of the run. */
+  /** The result of a round, on a server that has all records of the run. */
   private async findFacts(loop: LoopEnd): Promise<RoundFacts> {
-    // a process that had a range of users may have died while attempts were under way, and users may have come
+    // a process with a range of users may have died while attempts were under way, and new users may have come
     const left = await this.countLeft()
     this.worker.lost.throwIfAborted()
     const { scope, isHeld, wasHeldBefore, heldAgain } = this
@@ -168,7 +168,7 @@ class PushRun {
       const heldByAnswers = heldBy?.by === 'answers' ? toReason(heldBy) : undefined
       const { heldUsers } = facts
       if (await ledger.runs.end(run.id, worker.server, { outcome, cameToEnd, heldUsers, heldByAnswers })) return end
-      // another server answers: what was counted is counted anew, if it has the records of the run
+      // another server answers: it is counted anew, if that server has the records of the run
       worker.distrust()
       await ledger.rideOut(() => worker.renew())
       facts.left = await this.countLeft()
@@ -263,7 +263,7 @@ class PushRun {
     records.note(await ledger.runs.recordVerdict(run, { ...verdict, held, accepted: accepts }), run)
   }
 
-  /** `user`: whom alone it concerns. */
+  /** `user`: the only user whom it concerns. */
   private tellHold(hold: Hold, user?: string): void {
     this.reporter.line({ type: 'skip', ...(user !== undefined && { user }), reason: toReason(hold) }, hold)
   }
@@ -329,7 +329,7 @@ class PushRun {
     return (await ledger.runs.findInterrupted(run.period)).some(({ id }) => !known.has(id))
   }
 
-  /** Counts the users whom this run left owed, and the users whom other processes have in hand. */
+  /** Counts the users whom this run left owed, and the users whom other processes are working on. */
   private async countLeft(): Promise<CountedUsers> {
     const { ledger, worker, users, agenda, scope } = this
     const left = await agenda.count(worker.ids, users.remembered)
@@ -338,13 +338,13 @@ class PushRun {
   }
 }
 
-/** Does what `request` asks, and tells `reporter`. Throws `database` when the database stays away, or has lost records of the run. */
+/** Carries out `request`, and reports to `reporter`. Throws `database` if the database stays away, or has lost records of the run. */
 export function runPush({ db, http, ...asked }: PushContext): Promise<PushEnd> {
   const wire = httpWire(http, asked.settings)
   return carryOut({ ...asked, ledger: databaseLedger(db), wire, clock: systemClock })
 }
 
-/** As `runPush`, on any ledger, wire and clock. */
+/** Like `runPush`, on any ledger, wire and clock. */
 export async function carryOut(context: RunContext): Promise<PushEnd> {
   const { ledger, clock, settings } = context
   const startedAt = clock.now()

@@ -1,4 +1,4 @@
-/** What a run asks of its receiver: one POST or a HEAD at a time. */
+/** The interface of a run to its receiver: POST and HEAD. */
 import { outageCheckMs } from '../base/limits.ts'
 import { type AttemptOutcome, type AttemptRequest, type AttemptTarget, sendAttempt } from '../deliveries/attempt.ts'
 import type { Http } from '../http/client.ts'

@@ -1,4 +1,4 @@
-/** Makes a recorded attempt: opens its receiver key, builds its body, sends it, and tells all who learn from the outcome. */
+/** Makes a recorded attempt: opens its receiver key, builds its body, sends it, and passes on the outcome. */
 import { BodyBuffers, buildBody } from '../../deliveries/body.ts'
 import { GzipBodies } from '../../deliveries/gzip-body.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
@@ -8,7 +8,7 @@ import type { LoopContext } from './loop-context.ts'
 import { damagedKey, openReceiverKey } from './open-receiver-key.ts'
 
 export class AttemptMaker {
-  /** The receiver keys are encrypted with a key that this process lacks: it comes to an end as on a stop, and then throws this. */
+  /** The receiver keys are encrypted with a key that this process lacks: it finishes as on a stop, and then throws this. */
   lackOfKey: unknown
 
   private readonly context: LoopContext
@@ -23,12 +23,12 @@ export class AttemptMaker {
     this.onLackOfKey = onLackOfKey
   }
 
-  /** Listings were erased, or the same ids mean others: drops what compressed bodies were made of. */
+  /** Listings were erased, or the same ids mean others: drops the parts of compressed bodies. */
   forgetBodies(): void {
     this.gzipBodies.clear()
   }
 
-  /** Makes one attempt, and notes what came of it; a later statement records that. */
+  /** Makes one attempt, and notes its outcome; a later statement records that. */
   async make(attempt: RecordedAttempt): Promise<void> {
     const { wire, planned, run, reporter } = this.context
     const { contents } = attempt
@@ -55,7 +55,7 @@ export class AttemptMaker {
     await noted
   }
 
-  /** Undefined where no attempt can be made: the stored key is damaged, or this process lacks what it is encrypted with. */
+  /** Undefined if no attempt can be made: the stored key is damaged, or this process lacks the key that it is encrypted with. */
   private async openReceiverKey(attempt: RecordedAttempt): Promise<string | undefined> {
     try {
       const receiverKey = await openReceiverKey(this.context.vault, attempt)

@@ -21,7 +21,7 @@ interface PlanAnew<Push> {
 
 const nothingAnew = { pushes: [], counted: 0 }
 
-/** While another transaction changes a user, the subscription push is tried this often, for so long; then it stays owed. */
+/** While another transaction changes a user, beginning the subscription push is tried so often, for so long; then it stays owed. */
 const busyMs = 100
 const busyMsMax = 5_000
 const emailsMax = 10_000
@@ -38,8 +38,8 @@ const mayReturn = (kind: DeliveryKind) => kind === 'subscription' || kind === 's
  *    ▲                             │ takeBack         │ endErased
  *    └─────────────────────────────┴──────────────────┘
  *
- * An attempt that has its outcome stays in `underWay` until that is recorded. A statement whose answer was lost with the database
- * may have recorded attempts: `findRecordedUnheard` finds these, and they become `ready`.
+ * An attempt with an outcome stays in `underWay` until that is recorded. A statement whose answer was lost with the database may have
+ * recorded attempts: `findRecordedUnheard` finds these, and they become `ready`.
  */
 export class AttemptsInHand {
   ready: RecordedAttempt[] = []
@@ -52,7 +52,7 @@ export class AttemptsInHand {
   /** Keys that are being taken back: until that is certain, their attempts must not be found or recorded again. */
   private takingBack: readonly string[] = []
   private hasTakenOver = false
-  /** Of deliveries that wait for an attempt, by their keys: the ledger has none of a user who was removed meanwhile. */
+  /** The e-mails of deliveries that wait for an attempt, by key: the ledger has none for a user who was removed meanwhile. */
   private readonly emails = new LRUCache<string, string>({ maxSize: emailsMax, sizeCalculation: () => 1 })
 
   /** `onFlushed`: outcomes were recorded, or recording them failed for good. */
@@ -73,7 +73,7 @@ export class AttemptsInHand {
     return this.ready.length + this.underWay.size
   }
 
-  /** How many of the `unfinished` will be over once the next pushes are begun: `recordPushes` records their outcomes. */
+  /** How many of the `unfinished` end when the next pushes are begun: `recordPushes` records their outcomes. */
   get ending(): number {
     return this.outcomes.toLend
   }
@@ -96,7 +96,7 @@ export class AttemptsInHand {
     this.underWay.set(attempt.idempotencyKey, attempt)
   }
 
-  /** The kind of attempt that is due, first ones before second ones, held or not; or in how many milliseconds the next is due. */
+  /** The kind of the due attempt, first ones before second ones, held or not; or the milliseconds until the next is due. */
   async findNext(): Promise<AttemptKind | number | undefined> {
     await this.endAbandoned()
     const [firstMs, secondMs] = [await this.due.findNext('first'), await this.due.findNext('second')]
@@ -112,7 +112,7 @@ export class AttemptsInHand {
     const attempts = await due.take(room, only, () => this.knownKeys())
     if (attempts.length === 0) await this.endAbandoned()
     if (attempts.length < room) await due.noteNext(only)
-    // an attempt is due and could not be taken: its row is locked, or the lease was lost a moment ago
+    // a due attempt could not be taken: its row is locked, or the lease was lost a moment ago
     if (attempts.length === 0 && due.at !== undefined) due.at = Math.max(due.at, clock.now() + 100)
     const hasTakenOver = attempts.some(({ runId }) => runId !== run.id)
     // the run that had them may have found trouble of the receiver
@@ -127,7 +127,7 @@ export class AttemptsInHand {
     const { ledger, worker, takeover } = this.context
     const ended = await ledger.attempts.endAbandoned({ workerIds: worker.ids, takeover, known: this.knownKeys() })
     await this.countUsers(ended)
-    // the ledger has no e-mail of a user who was removed meanwhile
+    // the ledger has no e-mail for a user who was removed meanwhile
     for (const delivery of ended)
       this.tell({ ...delivery, email: delivery.email ?? this.emails.get(delivery.idempotencyKey) ?? null })
     await ledger.rideOut(() => worker.renew())
@@ -194,7 +194,7 @@ export class AttemptsInHand {
   }
 
   private noteBegun({ begun, attempts }: RecordedPushes): void {
-    // the statement returns them in any order: who may be met again comes first, or would be counted twice
+    // the statement returns them in any order; users who may be met again come first, or they would be counted twice
     for (const push of begun.filter(({ kind }) => mayReturn(kind))) this.context.users.add(push.userId, true)
     for (const push of begun) this.context.users.add(push.userId, false)
     this.ready.push(...attempts)
@@ -247,7 +247,7 @@ export class AttemptsInHand {
     }
   }
 
-  /** Gives up an attempt whose body cannot be built any more, since a listing of it was erased. */
+  /** Gives up an attempt whose body can no longer be built, since one of its listings was erased. */
   async endErased(attempt: RecordedAttempt): Promise<void> {
     const { idempotencyKey, email } = attempt
     const { ledger, worker } = this.context
@@ -258,7 +258,7 @@ export class AttemptsInHand {
     this.due.at = 0
   }
 
-  /** Takes back the attempts that are recorded and were not made, also `unmade`, which was taken: they are due again. */
+  /** Takes back recorded attempts that were not made, including `unmade`, which was taken: they are due again. */
   async takeBack(unmade?: RecordedAttempt): Promise<void> {
     const { ledger, worker } = this.context
     if (unmade && this.underWay.delete(unmade.idempotencyKey)) this.ready.push(unmade)
@@ -274,7 +274,7 @@ export class AttemptsInHand {
     this.due.at = 0
   }
 
-  /** Gives back the deliveries that this process still has: due now, or `then`, when they would have been. */
+  /** Gives back the deliveries that this process still has: due `now`, or `then`, at their own time. */
   async giveBack(due: 'now' | 'then'): Promise<void> {
     const { ledger, worker } = this.context
     await this.takeBack()

@@ -1,5 +1,5 @@
 /**
- * Which attempts are due to this process, as the ledger has it, and when the next one is, by its own clock.
+ * Knows which attempts of this process are due, from the ledger, and when the next one is, by the clock of the process.
  */
 import type { AttemptKind, DueFrom } from '../../deliveries/due.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
@@ -13,7 +13,7 @@ type Context = Pick<LoopContext, 'ledger' | 'clock' | 'worker' | 'takeover' | 'r
 export class DueAttempts {
   private readonly context: Context
   private nextAt: number | undefined
-  /** How often `at` was set: what is learnt during a query is not overwritten by what the query found. */
+  /** How often `at` was set: news that arrive during a query are not overwritten by its result. */
   private timesSet = 0
   /** Where the next look for due attempts begins; undefined: a look at all of them. */
   private from: DueFrom | undefined
@@ -26,7 +26,7 @@ export class DueAttempts {
     this.at = context.takeover === 'own' ? undefined : 0
   }
 
-  /** When the next attempt of this process may be due, by its own clock; undefined: none is known. */
+  /** When the next attempt of this process may be due, by its own clock; undefined: unknown. */
   get at(): number | undefined {
     return this.nextAt
   }
@@ -87,14 +87,14 @@ export class DueAttempts {
     return attempts
   }
 
-  /** Attempts that a statement has recorded whose answer was lost, once the server that answers by now has all records. */
+  /** Attempts that were recorded by a statement whose answer was lost, once the server that now answers has all records. */
   async findUnheard(inHand: readonly string[]): Promise<RecordedAttempt[]> {
     const { ledger, worker } = this.context
     await worker.renew()
     return await ledger.attempts.findUnheard(worker, inHand)
   }
 
-  /** In how many milliseconds the next attempt of that kind is due; null: none is known. */
+  /** In how many milliseconds the next attempt of that kind is due; null: unknown. */
   async findNext(only: AttemptKind | undefined): Promise<number | null> {
     const { ledger, worker, takeover } = this.context
     return await ledger.attempts.findNextDue({ workerIds: worker.ids, takeover, only })

@@ -1,4 +1,4 @@
-/** What the loop around a push works with, and all of its parts. */
+/** The context that the loop around a push and its parts share. */
 import type { ClientCertificate } from '../../base/client-certificate.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Proxies } from '../../base/config.ts'
@@ -47,7 +47,7 @@ export interface LoopContext {
   planned: PlannedPushes
   /** A second attempt that is due later than this is left to another run. */
   patienceMs: number
-  /** Of the run: its loops have it in common. */
+  /** Belongs to the run: all its loops share it. */
   receiver: Receiver
   stop: AbortSignal
 }

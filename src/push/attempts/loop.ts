@@ -1,7 +1,7 @@
 /**
- * The loop around a push: takes planned pushes and second attempts that are due, has each attempt recorded, makes it, has what
- * came of it recorded. At most `concurrency` attempts are recorded beyond those that are being made, which bounds what a kill
- * costs: twice `concurrency` attempts in all. A receiver that is down as a whole is waited for.
+ * The loop around a push: takes planned pushes and due second attempts, has each attempt recorded, makes it, and has its outcome
+ * recorded. At most `concurrency` attempts are recorded beyond those that are being made, which bounds the cost of a kill: twice
+ * `concurrency` attempts in all. It waits for a receiver that is down as a whole.
  */
 import type { Timer } from '../../base/clock.ts'
 import { Sleeper } from '../../base/sleeper.ts'
@@ -47,7 +47,7 @@ export class PushLoop {
     this.maker = new AttemptMaker(context, this.attempts, () => this.wakeAll())
   }
 
-  /** Sends all `pushes` and all attempts that are due. Throws what it fails of. */
+  /** Sends all `pushes` and all due attempts. Throws the error that it fails with. */
   async run(pushes: AsyncIterable<UserPush>): Promise<LoopEnd> {
     const wake = () => this.wakeAll()
     this.context.stop.addEventListener('abort', wake)
@@ -75,7 +75,7 @@ export class PushLoop {
     return this.end
   }
 
-  /** Another server answers: the same ids may mean other listings, and rows that were gone are there again. */
+  /** Another server answers: the same ids may mean other listings, and deleted rows may be there again. */
   lookAnew(): void {
     this.maker.forgetBodies()
     this.attempts.due.lookAnew()
@@ -100,7 +100,7 @@ export class PushLoop {
   private async planAhead(pushes: AsyncIterable<UserPush>): Promise<void> {
     try {
       for await (const push of pushes) {
-        // the loop waits for the first push; one turn later it finds those that are planned in the same moment too
+        // the loop waits for the first push; one turn later it also finds those that were planned at the same moment
         if (this.planned.push(push) === 1) this.context.clock.soon(() => this.sleeper.wake())
         while (this.planned.length >= plannedMax && !this.stopping && !this.plannedAll)
           await this.planningSleeper.sleep(1_000)
@@ -114,20 +114,20 @@ export class PushLoop {
   }
 
   /**
-   * How many more attempts may be recorded now. Outcomes that the statement takes along make room: those of `recordPushes`, which
-   * begins what is planned. What is due is recorded without any, so its room comes once outcomes are flushed, which wakes the loop.
+   * How many more attempts may be recorded now. `recordPushes`, which begins planned pushes, takes outcomes along, and these make room.
+   * Due attempts are recorded without outcomes, so their room comes once outcomes are flushed, which wakes the loop.
    */
   private room(next: 'due' | 'planned', { firsts, seconds }: Permission & { is: 'go' }): number {
     const { concurrency } = this.context.settings
     const { ratePerSecond } = this.receiver.pace
-    // with a rate, no more than leave within a tenth of a second
+    // with a rate, no more than the attempts of a tenth of a second
     const ahead =
       ratePerSecond === undefined ? concurrency : Math.min(concurrency, Math.max(1, Math.floor(ratePerSecond / 10)))
     const { ready, unfinished, ending } = this.attempts
     const left = next === 'planned' ? unfinished - ending : unfinished
     const room = Math.min(ahead - ready.length, concurrency + ahead - left)
     if (!isWorthStatement(room, ahead)) return 0
-    // where second ones are held, first ones alone are due
+    // if second ones are held, only first ones are due
     return Math.min(room, next === 'due' && seconds > 0 ? Math.min(firsts, seconds) : firsts)
   }
 
@@ -137,7 +137,7 @@ export class PushLoop {
       this.drain()
       let permission = this.receiver.ask(this.work)
       if (permission.is !== 'go' && !this.receiver.hasTry) {
-        // attempts that were recorded before the trouble must not be spent on it
+        // the trouble must not cost attempts that were recorded before it
         await this.attempts.takeBack()
         permission = this.receiver.ask(this.work)
       }
@@ -173,10 +173,10 @@ export class PushLoop {
     return { is: 'gave up', why }
   }
 
-  /** No trouble is known: records what there is to make, or waits for it. Returns how the loop ends, if it does. */
+  /** No trouble is known: records attempts to make, or waits for some. Returns how the loop ends, if it does. */
   private async goOn(permission: Permission & { is: 'go' }): Promise<LoopEnd | undefined> {
     this.attempts.due.holdSeconds(permission.seconds === 0 || this.hasPacedSeconds)
-    // what is due comes first
+    // due attempts come first
     const next = this.attempts.isDue ? 'due' : this.planned.length > 0 ? 'planned' : undefined
     const room = next === undefined ? 0 : this.room(next, permission)
     if (next !== undefined && room > 0) await (next === 'due' ? this.attempts.recordDue(room) : this.beginPlanned(room))
@@ -185,7 +185,7 @@ export class PushLoop {
     return undefined
   }
 
-  /** The receiver is in trouble: what could be tried next. First attempts go first, since their users have had none. */
+  /** The receiver is in trouble: the next attempt that could be tried. First attempts go first, since their users have had none. */
   private async findNext(): Promise<Work['next']> {
     if (this.planned.length > 0) return { is: 'first' }
     const due = await this.attempts.findNext()
@@ -202,7 +202,7 @@ export class PushLoop {
     if (!(await this.receiver.takeTry(kind, this.context.stop))) return await this.sleeper.sleep(againMs)
     await (this.planned.length > 0 ? this.beginPlanned(1) : this.attempts.recordDue(1, kind))
     if (!this.work.isIdle) return
-    // its user is gone, or busy, or was taken by another process
+    // its user was removed, or is being changed, or was taken by another process
     await this.receiver.noteNotMade()
     await this.sleeper.sleep(againMs)
   }
@@ -210,7 +210,7 @@ export class PushLoop {
   private untilNextWork(): number {
     const { at } = this.attempts.due
     const due = at === undefined ? 60_000 : at - this.context.clock.now()
-    // the pace may let them go by now: the loop must look again, or they are slept over
+    // the pace may allow them by now: the loop must look again, or it would sleep too long
     const paced = this.hasPacedSeconds ? this.receiver.pace.untilSecond() : 60_000
     return Math.max(5, Math.min(due > 0 ? due : 1_000, paced))
   }
@@ -226,7 +226,7 @@ export class PushLoop {
     const { at } = this.attempts.due
     if (at === undefined) return { is: 'done' }
     if (at - this.context.clock.now() > this.context.patienceMs) return { is: 'leaving' }
-    // a stop that came meanwhile has woken nobody
+    // a stop that came meanwhile did not wake the loop
     if (!this.stopping) await this.sleeper.sleep(this.untilNextWork())
     return undefined
   }
@@ -259,7 +259,7 @@ export class PushLoop {
       if (!this.receiver.maySend(this.onWire)) break
       const next = pace.take(this.attempts.ready)
       if (typeof next === 'number') {
-        // an answer that came meanwhile may let it go sooner
+        // an answer that came meanwhile may allow it sooner
         clock.cancel(this.paceTimer)
         this.paceTimer = clock.after(next, () => this.drain())
         break

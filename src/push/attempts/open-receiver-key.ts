@@ -4,7 +4,7 @@ import type { RecordedAttempt } from '../../deliveries/ledger.ts'
 import { receiverKeyOf } from '../../secrets/cipher.ts'
 import { openIntact, type Vault } from '../../secrets/vault.ts'
 
-/** Undefined where the stored key is damaged. Throws `usage` where this process lacks the key that it is encrypted with. */
+/** Undefined if the stored key is damaged. Throws `usage` if this process lacks the key that it is encrypted with. */
 export const openReceiverKey = (vault: Vault, { email, receiverKey }: RecordedAttempt): Promise<string | undefined> =>
   openIntact(vault, receiverKey, receiverKeyOf(email))
 

@@ -1,6 +1,6 @@
 /**
- * The outcomes of attempts on their way to the ledger: they gather, and one statement records several. It is one of its own, or the next
- * that begins pushes takes them along.
+ * The outcomes of attempts on their way to the ledger: they gather, and one statement records several. It is a statement of its own, or
+ * the next one that begins pushes.
  */
 import type { Clock, Timer, Turn } from '../../base/clock.ts'
 import type { RecordedOutcome } from '../../deliveries/record.ts'
@@ -9,7 +9,7 @@ const outcomesPerStatement = 256
 /** How long an outcome waits for others, so that one statement records several. */
 const gatherMs = 10
 
-/** Whether `n` of at most `max` rows are worth a statement now: one statement costs much the same for one row and for many. */
+/** Whether `n` of at most `max` rows are worth a statement now: a statement costs nearly the same for one row and for many. */
 export const isWorthStatement = (n: number, max: number) => n * 4 >= max * 3
 
 /**
@@ -22,7 +22,7 @@ type State =
   | { is: 'resting' }
   /** For some milliseconds. */
   | { is: 'gathering'; timer: Timer }
-  /** Enough are there. The loop comes first: if it begins pushes in this turn, their statement takes the outcomes along. */
+  /** Enough are there. If the loop begins pushes in this turn, their statement takes the outcomes along. */
   | { is: 'turning'; turn: Turn }
   | { is: 'recording'; done: Promise<void> }
   /** The first ones are with a statement that begins pushes. */
@@ -53,7 +53,7 @@ export class OutcomeQueue {
     return this.waiting.length === 0 && this.state.is !== 'recording'
   }
 
-  /** How many outcomes the next statement that begins pushes takes along. */
+  /** How many outcomes the next statement that begins pushes records. */
   get toLend(): number {
     return this.state.is === 'recording' ? 0 : Math.min(this.waiting.length, outcomesPerStatement)
   }

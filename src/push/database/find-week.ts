@@ -1,4 +1,4 @@
-/** Finds what the guard compares: what was imported in a week, and in the weeks before. Writes nothing. */
+/** Finds the figures that the guard compares: the imports of a week, and of the weeks before. Writes nothing. */
 import { sql } from 'kysely'
 import { comparedDays, comparedWeeksMax } from '../../base/limits.ts'
 import { rideOut } from '../../db/away.ts'
@@ -43,7 +43,7 @@ async function findWeeks(db: Database, period: string): Promise<WeekRow[]> {
 const isOfWeek = (since: Date | undefined) =>
   sql<boolean>`s.seen_at >= coalesce(${since ?? null}::timestamptz, now() - interval '7 days')`
 
-/** Each listing counts once, in the week in which it was last seen, with the fields that it had then. */
+/** Each listing counts once, in the week of the last import that had it, with the fields that it had then. */
 async function findImportVolume(db: Database, since: Date | undefined): Promise<ImportVolume> {
   const { rows } = await sql<ImportVolume>`
     select count(*) as listings, case when count(filled) = count(*) then coalesce(sum(filled), 0)::bigint end as "filledFields"
@@ -52,7 +52,7 @@ async function findImportVolume(db: Database, since: Date | undefined): Promise<
   return rows[0] ?? { listings: 0, filledFields: 0 }
 }
 
-/** The same by source. A source whose listings are all gone was ended by its operator, and is not looked at. */
+/** The same by source. A source whose listings are all gone was ended by its operator, and is ignored. */
 async function findSourceVolumes(db: Database, since: Date | undefined): Promise<SourceVolume[]> {
   const { rows } = await sql<SourceVolume>`
     select v.*, o.name from (
@@ -76,7 +76,7 @@ async function findEarlierVolumes(db: Database, runIds: readonly number[]): Prom
   return found
 }
 
-/** The week of `period` so far: what was imported since the first weekly run of the last period that had one. */
+/** The week of `period` so far: the imports since the first weekly run of the last period that had one. */
 export async function findWeek(db: Database, period: string): Promise<Week> {
   const weeks = await rideOut(() => findWeeks(db, period))
   const accepted = weeks.find((week) => week.period === period)

@@ -1,4 +1,4 @@
-/** From users to the plans of their pushes, many users at a time: queries and leads that they share are read once. */
+/** Plans the pushes of many users at a time: shared queries and leads are read once. */
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { findErasureCount } from '../../deliveries/erasure-count.ts'
@@ -16,7 +16,7 @@ import { findLeadsBefore } from './users-to-serve.ts'
 export interface PlannedQuery extends QueryToPlan {
   /** The versions that the query matches, the newest first, cut to 300. */
   versionIds: ArrayLike<number>
-  /** Versions among these that it leaves out for another listing of their house. */
+  /** Versions among these that are left out because of another listing of their house. */
   leftOut: ArrayLike<number>
 }
 
@@ -28,13 +28,13 @@ export interface UserPlan {
   deliveries: PlannedDelivery[]
   /** The number of matches of all queries, each cut to 300, before repeats are dropped. */
   matches: number
-  /** Listings that are left out for another of their house. */
+  /** Listings that are left out because of another one of their house. */
   sameHouse: number
-  /** Leads that fit in no request, by their href. */
+  /** The hrefs of leads that are too large for a request. */
   tooLarge: string[]
   /** The first query that took too long to look up, as JSON; then there are no deliveries. */
   tooSlow: string | undefined
-  /** The count of erasures from before any of the plan's leads was read. */
+  /** The count of erasures before any of the plan's leads was read. */
   erasures: number
   /** The server from which it was read. */
   server: string
@@ -43,7 +43,7 @@ export interface UserPlan {
   leadsBefore: number | undefined
 }
 
-/** A matcher, with the server that it reads from, and the count of erasures from before it read anything. */
+/** A matcher, with the server that it reads from, and the count of erasures before it read anything. */
 interface Reading {
   matcher: Matcher
   server: string
@@ -60,7 +60,10 @@ const nothing: Omit<PlannedQuery, 'json'> = { versionIds: [], leftOut: noIds, in
 
 const noPlan: Plan = { deliveries: [], tooLarge: [], leftOut: [] }
 
-/** How many listings a push leaves out for another of their house: one that a query leaves out may be sent for another query. */
+/**
+ * How many listings a push leaves out because of another one of their house. A listing that one query leaves out may be sent for another
+ * query.
+ */
 function countLeftOut(
   queries: readonly PlannedQuery[],
   leftOut: readonly LeadToPlan[],
@@ -72,7 +75,7 @@ function countLeftOut(
   return left.size
 }
 
-/** Some users with all that their plans are made of. */
+/** Some users with the data for their plans. */
 export interface UserGroup {
   users: readonly UserToServe[]
   queriesOf: ReadonlyMap<number, readonly UserQuery[]>
@@ -111,12 +114,12 @@ export class Planner {
     return { matcher: new Matcher(this.db, this.live), server: this.findServer(), erasures: undefined }
   }
 
-  /** Drops everything that was read under another count than `erasures`, and everything that is being read now. */
+  /** Drops all data that was read under another count than `erasures`, or is being read now. */
   async forgetErased(erasures: number): Promise<void> {
     if ((await this.reading.erasures) !== erasures) this.forget()
   }
 
-  /** Drops what was read. On another server the same ids may mean other leads. */
+  /** Drops all data. On another server the same ids may mean other leads. */
   forget(): void {
     this.reading = this.newReading()
     this.leads.clear()
@@ -215,7 +218,7 @@ export class Planner {
     }
   }
 
-  /** Each plan is made when it is asked for. */
+  /** Each plan is made on demand. */
   async *planGroup(group: UserGroup): AsyncGenerator<UserPlan, void> {
     const { users, queriesOf, matches, slow, leads, erasures, server, marks, leadsBefore } = group
     for (const user of users) {
@@ -246,7 +249,7 @@ export class Planner {
 
   private async findHrefs(leads: readonly LeadToPlan[]): Promise<string[]> {
     const hrefs: string[] = []
-    // one at a time: these are the largest leads there are
+    // one at a time: these are the largest leads
     for (const lead of leads) {
       const [found] = (await this.leads.readJson([lead])) ?? []
       if (found) hrefs.push(JSON.parse(found.json.toString()).href)

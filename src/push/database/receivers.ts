@@ -1,6 +1,6 @@
 /**
- * The row in which all processes share what they know of a receiver (contract 4.12, 4.17), by the database's clock: the only SQL on
- * the table `receivers`.
+ * The row in which all processes share their knowledge of a receiver (contract 4.12, 4.17), by the database's clock: the only SQL on the
+ * table `receivers`.
  */
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
@@ -45,7 +45,7 @@ const ms = (milliseconds: number) => sql`${milliseconds} * interval '1 milliseco
 const secondPause = sql`case when refused_status is null then ${ms(outageSecondMs)} else ${ms(refusalSecondMs)} end`
 const tryPauseMax = sql`case when refused_status is null then ${ms(outagePauseMsMax)} else ${ms(refusalTryMs)} end`
 
-/** SQL: milliseconds until `time`. A time too far ahead comes from a wrong clock, and is over. */
+/** SQL: milliseconds until `time`. A time too far ahead comes from a wrong clock, and counts as over. */
 const until = (time: RawBuilder<unknown>, max: RawBuilder<unknown>) => sql<number>`
   coalesce(extract(epoch from case when ${time} - now() between interval '0' and ${max} then ${time} - now() end) * 1000, 0)::double precision`
 

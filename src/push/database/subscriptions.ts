@@ -15,14 +15,14 @@ export interface WaitingSubscriptions {
   lookedAt: string
 }
 
-/** How many of the oldest owed pushes are looked at: the limit makes PostgreSQL use the index whatever its statistics say. */
+/** How many of the oldest owed pushes are looked at: because of the limit PostgreSQL uses the index with any statistics. */
 const lookedAtMax = 10_000
 
 /**
- * A push owed to one of `own`, or since `ownUntil` or before, is due at once; one owed to another user is due `othersAfterMs` later,
- * since the process that recorded it is about to send it. A push that was begun is due once its worker's lease and the pause before
- * its next attempt are over. Users in `except` are left out, and pushes that were owed or begun at `after` or before. Both times are
- * the `lookedAt` of an earlier look, or infinite.
+ * A push that is owed to one of `own`, or has been owed since `ownUntil` or before, is due at once. One that is owed to another user is
+ * due `othersAfterMs` later, since the process that recorded it is about to send it. A begun push is due once its worker's lease and the
+ * pause before its next attempt are over. Left out are users in `except`, and pushes that were owed or begun at `after` or before. Both
+ * times are the `lookedAt` of an earlier look, or infinite.
  */
 export async function findWaitingSubscriptions(
   db: Database,
@@ -72,7 +72,7 @@ export async function findWaitingSubscriptions(
   }
 }
 
-/** How many subscription pushes are owed and not begun. That of a user without queries waits for some, and for no process. */
+/** How many subscription pushes are owed and not begun. The push of a user without queries waits for queries, not for a process. */
 export async function countOwedSubscriptions(db: Database): Promise<number> {
   const { rows } = await sql<{ n: number }>`
     select count(*) as n from users u where ${isOwedSubscription}

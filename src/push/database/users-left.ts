@@ -1,5 +1,5 @@
 /**
- * Counts whom a pass has not served yet, and whom it has. Users and claims are read in the order of e-mails, a page at a time and from
+ * Counts the users whom a pass has and has not served. Users and claims are read in the order of e-mails, a page at a time and from
  * indexes alone, and compared as two sets: a look into the index of claims for each user costs several times as much.
  */
 import { type RawBuilder, sql } from 'kysely'
@@ -12,29 +12,32 @@ import { hasQueries, isClaimed, isHeld, isMeant, isOwedBy, type NarrowedPass } f
 
 /** Subscribed users of a pass; counts. */
 export interface UsersOfPass {
-  /** Not served yet: in the hands of other processes, and the rest. */
+  /** Not served yet: users of other processes, and free users. */
   held: number
   free: number
   /** Free users who are not among `counted`. */
   uncounted: number
-  /** With a claim in the scope of the pass; of these, with an attempt of their weekly delivery left to make. */
+  /** Users with a claim in the scope of the pass, and those of them whose weekly delivery has an attempt left. */
   claimed: number
   begun: number
-  /** Meant by the pass, without a claim and without queries: they are skipped. */
+  /** Users of the pass without a claim and without queries: they are skipped. */
   withoutQueries: number
 }
 
-/** `except` and `counted` as in `countUsersOfPass`; `claimed`: whether that figure and `begun` are asked for, which is a further way through the index. */
+/**
+ * `except` and `counted` as in `countUsersOfPass`; `claimed`: whether that figure and `begun` are wanted, which costs another pass over
+ * the index.
+ */
 interface Asked {
   except: readonly number[]
   counted: readonly number[]
   claimed: boolean
 }
 
-/** A page ends at one of so many users whose ids are so far apart, so it has some 50,000 users. */
+/** A page ends at one of so many sampled users whose ids are so far apart, so it has some 50,000 users. */
 const samplesPerPage = 50
 const idsPerSample = 1_000
-/** Where most ids belong to nobody, the samples are further apart. */
+/** If most ids belong to nobody, the samples are further apart. */
 const samplesMax = 20_000
 /** Pages that are counted beside each other; in a transaction it is one. */
 const pagesAtOnce = 2
@@ -105,7 +108,7 @@ async function countPages(db: Database, pass: Pass | NarrowedPass, asked: Asked)
   return sum
 }
 
-/** Counts the users of a pass. Workers in `except` are no other processes; `counted` are user ids. */
+/** Counts the users of a pass. Workers in `except` do not count as other processes; `counted` are user ids. */
 export const countUsersOfPass = (
   db: Database,
   pass: Pass,
@@ -113,13 +116,13 @@ export const countUsersOfPass = (
   counted: readonly number[] = [],
 ): Promise<UsersOfPass> => countPages(db, pass, { except, counted, claimed: true })
 
-/** How many of the users whom a pass means, and who ask for anything, have no claim in its scope. */
+/** How many users of a pass have queries and no claim in its scope. */
 export async function countUnclaimed(db: Database, pass: Pass | NarrowedPass): Promise<number> {
   const { free, held } = await countPages(db, pass, { except: [], counted: [], claimed: false })
   return free + held
 }
 
-/** How many users live processes other than `workerIds` have in hand with a delivery, besides those who are in their ranges. */
+/** How many users have a delivery that a live process other than `workerIds` is working on, besides those in its ranges. */
 export async function countUsersElsewhere(
   db: Database,
   passes: readonly Pass[],

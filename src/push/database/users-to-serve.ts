@@ -1,5 +1,5 @@
 /**
- * Which users a push has to serve, and how several processes share them: each takes a range of users, in the order of their places,
+ * Finds the users whom a push has to serve, and shares them among processes: each takes a range of users, in the order of their places,
  * that no live process has. A range only keeps others from planning the same users; claims keep a user from being served twice.
  */
 import { type RawBuilder, sql } from 'kysely'
@@ -9,17 +9,17 @@ import type { Database } from '../../db/open.ts'
 import { periodBegins } from '../../deliveries/runs.ts'
 import { type Cursor, type Pass, rangeScopeOf, type UserToServe, weeklyScope } from '../whom/pass.ts'
 
-/** A pass whose users are narrowed further: for those who take no range. */
+/** A pass whose users are narrowed further, for callers who take no range. */
 export type NarrowedPass = Pass & { only: RawBuilder<boolean> }
 
 /**
- * SQL: whether the user `u` has a claim in the scope. `offset 0` keeps it a look into the index for each user: of a scope that
- * began today the statistics know nothing, and a plan that reads its claims as a whole does so for each user.
+ * SQL: whether the user `u` has a claim in the scope. `offset 0` keeps it a look into the index for each user: the statistics know
+ * nothing of a scope that began today, and a plan that reads all its claims would do so for each user.
  */
 export const isClaimed = (scope: string) =>
   sql<boolean>`exists (select from claims c where c.scope = ${scope} and c.email = u.email offset 0)`
 
-/** SQL: whether the user `u` asks for anything. */
+/** SQL: whether the user `u` has queries. */
 export const hasQueries = sql<boolean>`exists (select from queries q where q.user_id = u.id offset 0)`
 
 /** SQL: whether no later delivery to the user of the delivery `d` is delivered or pending. */
@@ -30,7 +30,7 @@ export const isTheLastWord = sql<boolean>`not exists (
 const beginningOf = (runId: number | undefined) =>
   sql`coalesce((select r.started_at from runs r where r.id = ${runId ?? null}), now())`
 
-/** SQL over `u`: whether a forced delivery of one of the runs goes on, or had an attempt since `beginning`. */
+/** SQL over `u`: whether a forced delivery of one of the runs is pending, or had an attempt since `beginning`. */
 const goesOn = (runIds: readonly number[], beginning: RawBuilder<unknown>) => sql`exists (
   select from deliveries d where d.user_id = u.id and d.kind = 'forced' and d.run_id = any (${runIds}::bigint[])
     and (d.status = 'pending' and d.attempts < 2 and d.end_reason is null or greatest(d.first_at, d.second_at) >= ${beginning}) offset 0)`
@@ -68,13 +68,13 @@ export const isOwedWeekly = (period: string) =>
 /** SQL: whether the user `u` is owed a subscription push that is not begun. */
 export const isOwedSubscription = sql<boolean>`(u.subscription_owed_at is not null and ${hasQueries})`
 
-/** SQL over `u`: whether the pass has the user to serve yet. */
+/** SQL over `u`: whether the pass still has to serve the user. */
 export const isOwedBy = (pass: Pass | NarrowedPass) =>
   sql<boolean>`(u.subscribed and ${hasQueries} and not ${isClaimed(pass.scope)} and ${isMeant(pass)})`
 
 /**
- * By user id: how many leads the user's last delivery in the scopes `compared` had, if it was for the same queries, as `marks` tell.
- * Each scope is a look into the index of claims; the first one suffices where the queries are unchanged.
+ * By user id: how many leads the user's last delivery in the scopes `compared` had, if it was for the same queries, as `marks` tell. Each
+ * scope is a look into the index of claims; the first one is enough if the queries are unchanged.
  */
 export async function findLeadsBefore(
   db: Database,
@@ -101,8 +101,8 @@ const after = (cursor: Cursor | undefined) =>
 const usersPerLook = 5_000
 
 /**
- * SQL: the next subscribed users behind `cursor`, in order. The limit bounds the statement, and makes PostgreSQL use the index
- * whatever its statistics say.
+ * SQL: the next subscribed users behind `cursor`, in order. The limit bounds the statement, and because of it PostgreSQL uses the index
+ * with any statistics.
  */
 const lookedAt = (cursor: Cursor | undefined) => sql`(
   select * from users u where u.subscribed and ${after(cursor)} order by u.home_key, u.id limit ${usersPerLook})`
@@ -141,8 +141,8 @@ export const isHeld = (pass: Pass, except: readonly number[]) => sql`exists (
     and (u.home_key, u.id) between (s.first_home_key, s.first_user_id) and (s.last_home_key, s.last_user_id))`
 
 /**
- * The e-mails of subscribed users without queries and without a claim in `scope`. Nearly all users have queries, and are passed over
- * without their rows being read.
+ * The e-mails of subscribed users without queries and without a claim in `scope`. Nearly all users have queries; they are skipped without
+ * reading their rows.
  */
 export async function* findUsersWithoutQueries(db: Database, scope: string): AsyncGenerator<string> {
   let cursor: Cursor | undefined
@@ -164,7 +164,7 @@ export async function* findUsersWithoutQueries(db: Database, scope: string): Asy
   } while (cursor)
 }
 
-/** The ids of those of `users` who are not there any more. */
+/** The ids of those of `users` who no longer exist. */
 export async function findRemoved(db: Database, users: readonly UserToServe[]): Promise<Set<number>> {
   const { rows } = await sql<{ id: number }>`
     select g.id from unnest(${users.map(({ id }) => id)}::bigint[], ${users.map(({ email }) => email)}::text[]) as g (id, email)
@@ -176,8 +176,8 @@ export async function findRemoved(db: Database, users: readonly UserToServe[]): 
 const owedPerPage = 1_000
 
 /**
- * Users who are owed a subscription push, the oldest first, in pages; users served meanwhile are passed over. With `untilNone` those who
- * subscribe while a page is served are found too: it ends where a look finds nobody.
+ * Users who are owed a subscription push, the oldest first, in pages; users who are served meanwhile are skipped. With `untilNone` it
+ * also finds those who subscribe while a page is served: it ends when a look finds nobody.
  */
 export async function* findUsersOwedSubscription(db: Database, untilNone = false): AsyncGenerator<UserToServe[]> {
   // as text: a JavaScript date has no microseconds, so the last user would be found again
@@ -199,8 +199,9 @@ export async function* findUsersOwedSubscription(db: Database, untilNone = false
 }
 
 /**
- * Takes the next range of at most `size` users behind `cursor` for the worker, and returns its users; an empty list: none are left;
- * undefined: the worker has lost its lease, or another server answers than it knows. It is one statement, so a process that freezes holds no lock that others wait for.
+ * Takes the next range of at most `size` users behind `cursor` for the worker, and returns its users. An empty list: none are left.
+ * Undefined: the worker has lost its lease, or another server answers than it knows. It is one statement, so a frozen process holds no
+ * lock that others wait for.
  */
 export async function takeRange(
   db: Database,

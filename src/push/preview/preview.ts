@@ -38,7 +38,7 @@ export type PreviewRequest = Exclude<PushRequest, { what: 'resume' }>
 
 export interface PreviewedDelivery {
   line: DeliveryLine
-  /** The number of matches of its queries, before repeats are dropped; null for a delivery that was begun before. */
+  /** The number of matches of its queries, before repeats are dropped; null for a delivery that is already begun. */
   matches: number | null
   /** The bytes that would be sent. */
   readBody(): Promise<Buffer>
@@ -58,7 +58,7 @@ const deliveriesPerPage = 100
 
 export class Preview {
   readonly tally = new Tally()
-  /** Of new deliveries only. */
+  /** Only new deliveries. */
   readonly spread = new Spread()
   readonly period: string
   readonly live: Live
@@ -72,14 +72,14 @@ export class Preview {
   private readonly users = new UserCount()
   /** Users whom the guard holds back one by one. */
   private heldUsers = 0
-  /** Listings that are left out for another of their house, summed over users. */
+  /** Listings that are left out because of another one of their house, summed over users. */
   private sameHouse = 0
   /** All users whom the guard holds back. */
   private owed = 0
-  /** Users held back who get nothing else either. */
+  /** Users held back who get no other delivery either. */
   private uncounted = 0
   private already = 0
-  /** Users whom living pushes have in hand. */
+  /** Users whom running pushes are working on. */
   private elsewhere = 0
 
   private constructor(
@@ -178,7 +178,7 @@ export class Preview {
     if (hold) yield { type: 'skip', reason: toReason(hold) }
   }
 
-  /** Leaves out users whom living pushes have in hand, as a push does. */
+  /** Leaves out users whom running pushes are working on, as a push does. */
   private async *planPass(pass: Pass) {
     const unheld = { ...pass, only: sql<boolean>`not ${isHeld(pass, [])}` }
     let cursor: Cursor | undefined
@@ -233,7 +233,7 @@ export class Preview {
     return buildBody(queryList, leads, bytes)
   }
 
-  /** Deliveries that were begun, have an attempt left, and are in the hands of no living process. */
+  /** Begun deliveries with an attempt left that no living process is working on. */
   private async *findInterrupted(): AsyncGenerator<PreviewedDelivery> {
     let lastKey = ''
     for (;;) {

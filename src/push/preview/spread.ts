@@ -16,7 +16,7 @@ export class Spread {
     if (this.largest === undefined || leads > this.largest.leads) this.largest = { user, leads }
   }
 
-  /** Undefined where there is no user. */
+  /** Undefined without users. */
   get(): LeadsPerUser | undefined {
     const { smallest, largest } = this
     if (!smallest || !largest) return undefined

@@ -27,7 +27,7 @@ export class Compression {
     this.isRefused = isRefused
   }
 
-  /** Takes the outcome of an attempt. Returns whether the receiver takes compressed deliveries where that is news. */
+  /** Takes the outcome of an attempt. Returns whether the receiver takes compressed deliveries, if that is news. */
   note({ httpStatus, acceptsGzip }: Pick<AttemptOutcome, 'httpStatus' | 'acceptsGzip'>): boolean | undefined {
     if (this.mode !== 'auto') return undefined
     const takes = httpStatus === 415 ? false : acceptsGzip && !this.isRefused ? true : this.takes

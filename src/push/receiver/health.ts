@@ -1,7 +1,7 @@
 /**
- * The receiver's health as one machine (contract 4.5, 4.12): what is known of the receiver as a whole, what an event makes of it, and
- * what may begin now. Pure: times are milliseconds of one monotonic clock, given by the caller. `test/unit/health.test.ts` walks every
- * state that few users can reach.
+ * The receiver's health as one state machine (contract 4.5, 4.12): the knowledge of the receiver as a whole, the next state after an
+ * event, and what may begin now. Pure: times are milliseconds of one monotonic clock, given by the caller. `test/unit/health.test.ts`
+ * walks every state that few users can reach.
  *
  * | state | event | next |
  * | --- | --- | --- |
@@ -45,7 +45,7 @@ export type Trouble =
 /** How an attempt ended, as far as it tells of the receiver as a whole. */
 export type Sign = Trouble | { is: 'well' }
 
-/** What the row of the receiver says. Times count from now. */
+/** The content of the receiver's row. Times count from now. */
 export interface KnownTrouble {
   /** The status that every delivery gets; null: the receiver is down. */
   status: number | null
@@ -73,11 +73,11 @@ export type WhyOver =
 
 export type Health =
   /**
-   * All first attempts so far ended alike: no second one goes out. `stands`: an answer ended a trouble that others still see, but
-   * looks like another; which of both kinds of attempts shows more, second ones one by one.
+   * All first attempts so far ended alike: no second one goes out. `stands`: an answer ended a trouble that others still see, but looks
+   * like another trouble; more attempts of either kind decide, second ones one by one.
    */
   | { is: 'unproven'; alike: Trouble | undefined; inARow: number; stands?: AttemptKind }
-  /** No first attempt was left to show more than one had. */
+  /** No first attempt was left that could show more. */
   | { is: 'calm'; alike: Trouble | undefined; inARow: number }
   | { is: 'well' }
   /** The last first attempts ended alike: second ones wait, unless all were successes. */
@@ -85,24 +85,24 @@ export type Health =
   /** `shared`: the row says so too. */
   | ({ is: 'down'; since: number; shared: boolean } & Tries)
   | ({ is: 'refuses'; status: number } & Tries)
-  /** The push goes on whatever comes; `stands`: others still see a trouble. */
+  /** The push goes on after any outcome; `stands`: others still see a trouble. */
   | { is: 'accepted'; stands: boolean }
   /** The push begins nothing more. */
   | { is: 'over'; why: WhyOver }
 
-/** What a push takes for trouble. */
+/** The conditions for trouble. */
 export interface Rules {
   /** How long a receiver that is down is waited for; 0: outages are not looked for. */
   patienceMs: number
   refusals: boolean
   empty: boolean
-  /** How many attempts in a row prove trouble, where there are so many. */
+  /** How many attempts in a row prove trouble, if there are so many. */
   inARow: number
 }
 
 export type Event =
   | { is: 'outcome'; attempt: 1 | 2; sign: Sign }
-  /** What the row says; `begins`: to a push that begins. */
+  /** The content of the row; `begins`: read by a push that begins. */
   | { is: 'row'; known: KnownTrouble | undefined; begins: boolean }
   /** This process may make the try. */
   | { is: 'granted'; kind: AttemptKind }
@@ -113,10 +113,10 @@ export type Event =
   | { is: 'no firsts left' }
   /** The push looks for users once more. */
   | { is: 'firsts again' }
-  /** The push ends; `cutShort`: although something is left to be made. */
+  /** The push ends; `cutShort`: although attempts are left. */
   | { is: 'end'; cutShort: boolean }
 
-/** What other processes are told. */
+/** News for other processes. */
 export type Write =
   | { says: 'well' }
   /** `instead`: of another trouble that the row has. */
@@ -134,9 +134,9 @@ export const unproven: Health = { is: 'unproven', alike: undefined, inARow: 0 }
 const well: Health = { is: 'well' }
 /** An hourly push that begins a moment too early waits: otherwise it would make its try only every other hour. */
 const nearlyDueMs = 60_000
-/** Between two looks, where a look is cheap. */
+/** The time between two looks, which are cheap. */
 const lookMs = 250
-/** A try that was given back is asked for again after so long. */
+/** A try that was given back is requested again after so long. */
 const againMs = 1_000
 /** Statuses that ask for another try, or concern one delivery alone. */
 const noRefusals: readonly number[] = [408, 409, 425, 429]
@@ -185,7 +185,7 @@ function count(health: Open, sign: Sign, attempt: 1 | 2, now: number, rules: Rul
   if (sign.is === 'well' || !isLookedFor(sign, rules)) return { health: well, ...told }
   const { alike, inARow: before } = 'inARow' in health ? health : { alike: undefined, inARow: 0 }
   const isSame = alike !== undefined && isAlike(alike, sign)
-  // a second attempt failed before: it shows no more than that an answer differs, unless first ones cannot show anything
+  // a second attempt has failed before: it only shows that an answer differs, unless no first ones are left
   if (attempt === 2 && sign.is !== 'empty' && stands === undefined) {
     const differs = alike !== undefined && !isSame && sign.is !== 'down'
     return { health: differs ? well : health }
@@ -193,7 +193,7 @@ function count(health: Open, sign: Sign, attempt: 1 | 2, now: number, rules: Rul
   const inARow = isSame ? before + 1 : 1
   if (inARow >= (stands === 'second' ? alikeMin : rules.inARow)) return enter(sign, inARow, stands !== undefined, now)
   if (health.is === 'calm') return { health: { is: 'unproven', alike: sign, inARow } }
-  // where a trouble stands, two kinds of it in turn do not show that it is over
+  // if a trouble stands, two kinds of trouble in turn do not show that it is over
   const staysUnproven = health.is === 'unproven' && (isSame || alike === undefined || stands !== undefined)
   return { health: staysUnproven ? { ...health, alike: sign, inARow } : { is: 'doubted', alike: sign, inARow } }
 }
@@ -246,7 +246,7 @@ function inTrouble(health: Troubled, event: Event, now: number, rules: Rules): S
     case 'outcome': {
       const { sign } = event
       if (!isEnd(health, sign)) return { health: { ...health, mine: undefined } }
-      // what an empty success shows counts from here on, and is not the trouble that others see
+      // empty successes are counted from here on; they are not the trouble that others see
       const stands = sign.is === 'down' || sign.is === 'refuses' ? ({ stands: 'first' } as const) : {}
       const found = count({ is: 'unproven', alike: undefined, inARow: 0, ...stands }, sign, 1, now, rules)
       return 'stands' in found.health ? found : { write: { says: 'well' }, ...found }
@@ -295,20 +295,20 @@ export function maySend(health: Health, onWire: number): boolean {
   return health.is === 'down' || health.is === 'refuses' ? hasTry(health) && onWire === 0 : health.is !== 'over'
 }
 
-/** What there is to make. */
+/** The attempts at hand. */
 export interface Work {
   /** Attempts that are recorded or being made. */
   open: number
   /** Nothing is open, nor is an outcome on its way to the ledger. */
   isIdle: boolean
-  /** What is next; undefined: that was not looked up. `planning`: no first attempt so far; `inMs`: when a second one is due. */
+  /** The next attempt; undefined: it was not looked up. `planning`: no first attempt so far; `inMs`: when a second one is due. */
   next?: undefined | { is: 'first' | 'planning' | 'nothing' } | { is: 'second'; inMs: number }
 }
 
 export type Permission =
   /** So many attempts may be recorded. */
   | { is: 'go'; firsts: number; seconds: number }
-  /** Whoever asks looks up what is next, and asks again. */
+  /** The caller looks up the next attempt, and asks again. */
   | { is: 'look' }
   /** One attempt may be made, if other processes leave it to this one. */
   | { is: 'try'; kind: AttemptKind }

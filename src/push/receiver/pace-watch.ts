@@ -1,6 +1,6 @@
 /**
- * The pace of a push (contract 4.12): follows the receiver's answers, shares what it finds with other processes and later runs
- * through the receiver's row, and reports it.
+ * The pace of a push (contract 4.12): follows the receiver's answers, shares its findings with other processes and later runs through the
+ * receiver's row, and reports them.
  */
 import type { Clock } from '../../base/clock.ts'
 import type { AttemptOutcome } from '../../deliveries/attempt.ts'
@@ -23,7 +23,7 @@ const kindOf = ({ attempt }: Pick<RecordedAttempt, 'attempt'>) => (attempt === 1
 export class PaceWatch {
   private readonly context: PaceWatchContext
   private readonly pace: Pace
-  /** What the row has from this process; undefined: nothing. */
+  /** The pace that this process wrote into the row; undefined: none. */
   private told: number | null | undefined
   private isReported = false
 
@@ -42,12 +42,12 @@ export class PaceWatch {
     return this.pace.ratePerSecond
   }
 
-  /** Keeps what was found for the next run. */
+  /** Keeps the pace for the next run. */
   async end(): Promise<void> {
     if (this.context.follows && (this.pace.isSlowed || this.told !== undefined)) await this.tell()
   }
 
-  /** Which of the attempts that are ready may begin now, and is counted; or in how many milliseconds one may. */
+  /** The ready attempt that may begin now, and is counted; or the milliseconds until one may. */
   take(ready: readonly RecordedAttempt[]): RecordedAttempt | number {
     let waitMs = Number.POSITIVE_INFINITY
     for (const kind of ['second', 'first'] as const) {
@@ -68,7 +68,7 @@ export class PaceWatch {
     return waitMs > 50 ? waitMs : 0
   }
 
-  /** Takes the outcome of an attempt. Returns a promise where it says something new, which others can read once that settles. */
+  /** Takes the outcome of an attempt. If that is news, returns a promise that settles once others can read it. */
   note(attempt: RecordedAttempt, { httpStatus, retryAfterMs, durationMs }: AttemptOutcome): Promise<void> | undefined {
     const { follows, reporter } = this.context
     if (!follows) return undefined
@@ -91,7 +91,7 @@ export class PaceWatch {
     this.report()
   }
 
-  /** Tells others how the pace has changed since they were told. An absent database is reported elsewhere. */
+  /** Writes a changed pace for others. An absent database is reported elsewhere. */
   async share(): Promise<void> {
     const rate = this.pace.known(this.now()).allowedRate
     if (this.told === undefined || rate === this.told) return

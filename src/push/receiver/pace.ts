@@ -7,15 +7,15 @@ import type { AttemptKind } from '../../deliveries/due.ts'
 
 /** A timer on a busy machine fires up to so many milliseconds late. */
 const timerMs = 5
-/** The rate before a refusal is counted over so long: a burst of a few milliseconds is no rate. */
+/** The rate before a refusal is measured over so long: a burst of a few milliseconds does not count. */
 const measureMs = 1_000
 /** After a pause the rate stays halved for `holdMs`. Then it rises by this share a second. */
 const holdMs = 1_000
 const risePerSecond = 0.15
 /**
- * The search above the limit that was found: a limit that a refusal showed long ago may have risen since. Every `searchMs` the rate
- * rises by the share `searchGain`. The share doubles each time, up to `searchGainMax`, until a refusal comes. Each refusal that showed no
- * higher limit doubles the time between two rises, up to `searchMsMax`.
+ * The search above the known limit, which may have risen since the last refusal. Every `searchMs` the rate rises by the share
+ * `searchGain`. The share doubles each time, up to `searchGainMax`, until a refusal comes. Each refusal that showed no higher limit
+ * doubles the time between two rises, up to `searchMsMax`.
  */
 const searchGain = 0.03
 const searchGainMax = 0.5
@@ -29,19 +29,19 @@ const secondMargin = 0.9
 const windowMs = 60_000
 /** The pause after a refusal that followed a pause at once; it doubles with each, up to `windowMs`. */
 const barrenPauseMs = 1_000
-/** A limit is told from no fewer accepted attempts and no shorter a time. */
+/** A limit is derived from at least so many accepted attempts, over at least so long. */
 const provenMin = 4
 const provenMs = 2_000
 /** In a large run second attempts wait for so many accepted attempts after a refusal, or a while without any. */
 const triedMin = 6
-/** A run of so many attempts or fewer is small: it is over soon, so its attempts wait for no window of the receiver. */
+/** A run of so many attempts or fewer is small and soon over: its attempts do not wait for a window of the receiver. */
 const fewMax = 20
 const fewPauseMsMax = 4_000
-/** A pause that was learnt again ends so much later at most, for the time that the look takes. */
+/** A pause that was read again may end so much later, because of the time that the look takes. */
 const learntMs = 250
 /** The slowest rate that a refusal leads to. */
 const rateMin = 0.02
-/** A rate above `freeRate` so long after the last refusal is no limit any more. */
+/** If the rate is above `freeRate` so long after the last refusal, there is no limit any more. */
 const freeAfterMs = 10 * 60_000
 const freeRate = 1_000
 /** A second attempt that was held back keeps the pace at a proven rate for so long. */
@@ -57,11 +57,11 @@ export interface Answer {
   durationMs: number
 }
 
-/** What is kept for other processes and later runs. */
+/** The state for other processes and later runs. */
 export interface KnownPace {
   /** How long from now no attempt may begin; 0: no pause. */
   pausedMs: number
-  /** Attempts a second that the receiver took from one process; null: not limited as far as anybody knows. */
+  /** Attempts a second that the receiver took from one process; null: no limit is known. */
   allowedRate: number | null
 }
 
@@ -80,7 +80,7 @@ export const asksForLess = ({ status, retryAfterMs }: Pick<Answer, 'status' | 'r
 interface Stretch {
   /** When the refusal came that it begins with. */
   sinceMs: number
-  /** When the first of the refusals came that had no accepted attempt between them; a bucket is empty then. */
+  /** When the first refusal came of those without an accepted attempt between them; a bucket is empty then. */
   emptyMs: number
   accepted: number
 }
@@ -93,11 +93,11 @@ export class Pace {
   private nextAt = Number.NEGATIVE_INFINITY
   /** Attempts a second that may begin; infinite until a receiver asks for less. */
   private rate = Number.POSITIVE_INFINITY
-  /** Refusals have shown that the rate may rise freely up to here. Above it, it rises by the search. */
+  /** Up to here the rate may rise freely, as refusals have shown. Above it, it rises by the search. */
   private ceiling = Number.POSITIVE_INFINITY
   /** A lower bound of the limit, in attempts a second; 0: none is known. */
   private proven = 0
-  /** From how long a time a limit is told: longer, once it is seen that the receiver counts in long windows. */
+  /** The time over which a limit is measured: longer, once the receiver is seen to count in long windows. */
   private provenMs = provenMs
   private pausedUntil = Number.NEGATIVE_INFINITY
   private risenAt = 0
@@ -155,7 +155,7 @@ export class Pace {
     const waitMs = this.untilNext(nowMs, kind)
     if (waitMs > 0) return waitMs
     const intervalMs = 1_000 / this.rateFor(nowMs, kind)
-    // a timer that fires a little late must not slow the average down, but what was long past is not made up for
+    // a timer that fires a little late must not slow the average down, but a long delay is not made up for
     const late = nowMs - this.nextAt
     this.nextAt = (late <= Math.max(intervalMs / 4, timerMs) ? this.nextAt : nowMs) + intervalMs
     this.noteBegun(nowMs, kind)
@@ -173,19 +173,19 @@ export class Pace {
     return Math.max(0, waitMs, this.nextAt - nowMs)
   }
 
-  /** How long no second attempt may begin, apart from its turn: one that is refused is lost, so a first one goes ahead. */
+  /** How long no second attempt may begin, apart from its turn: a refused second attempt is lost, so a first one goes ahead. */
   untilSecond(nowMs: number): number {
     if (!this.isSlowed || !this.stretch) return 0
     const { accepted, sinceMs } = this.stretch
     if (this.pausedUntil > nowMs) return this.pausedUntil - nowMs
-    // first attempts show that the receiver takes any again; where none is left, time must do
+    // first attempts show that the receiver takes any again; if none is left, a pause decides
     const untriedMs = this.isFew ? 0 : this.barren > 0 ? windowMs : (triedMin * 1_000) / this.rate
     const patientMs = Math.min(this.pausedUntil + untriedMs, sinceMs + windowMs) - nowMs
     if (accepted < triedMin && patientMs > 0) return Math.max(timerMs, patientMs)
     return this.secondsUnderWay > accepted / 4 ? timerMs : 0
   }
 
-  /** What became of an attempt that `take` let begin; true: the receiver asked for less, and this is news. */
+  /** Notes the outcome of an attempt that `take` allowed. Returns true if the receiver asked for less, and this is news. */
   note(answer: Answer, nowMs: number): boolean {
     const { kind, durationMs } = answer
     const begunMs = nowMs - durationMs
@@ -207,15 +207,15 @@ export class Pace {
     if (kind === 'second') this.secondsUnderWay = Math.max(0, this.secondsUnderWay - 1)
   }
 
-  /** What other processes and the next run should know. */
+  /** The state for other processes and the next run. */
   known(nowMs: number): KnownPace {
     return { pausedMs: this.pausedMs(nowMs), allowedRate: this.allowedRate(nowMs) ?? null }
   }
 
-  /** Takes what another process or an earlier run found out: its pause holds here too, its rate where none was found here. */
+  /** Takes the state of another process or an earlier run: its pause holds here too, its rate only if none was found here. */
   learn({ pausedMs, allowedRate }: KnownPace, nowMs: number): void {
     const pausedUntil = nowMs + Math.min(pausedMs, retryAfterMsMax)
-    // the same pause, learnt again a little later, must not bring processes together that it has spread
+    // reading the same pause again a little later must not bring processes together that it has spread
     if (pausedMs > 0 && pausedUntil > this.pausedUntil + learntMs) this.pauseUntil(pausedUntil)
     if (allowedRate === null || this.isSlowed) return
     this.proven = allowedRate
@@ -238,7 +238,7 @@ export class Pace {
 
   private noteRefusal({ retryAfterMs }: Answer, begunMs: number, nowMs: number): boolean {
     const askedMs = Math.min(retryAfterMs ?? this.retryDelayMs, retryAfterMsMax)
-    // what had begun before the pause says nothing new of the rate, but its own time is kept
+    // an attempt from before the pause says nothing new of the rate, but its own time is kept
     if (this.stretch && begunMs <= this.stretch.sinceMs) {
       this.pauseUntil(nowMs + askedMs)
       return false
@@ -326,7 +326,7 @@ export class Pace {
     const rate = Math.min(this.rate, this.rateMax)
     const isCareful = this.isSlowed && !this.isFew && (kind === 'second' || nowMs - this.secondWantedAt < wantedMs)
     if (!isCareful) return rate
-    // where second attempts alone are left, none but they can show that more is taken
+    // if only second attempts are left, only they can show that more is taken
     const shown = ((this.stretch?.accepted ?? 0) * 1_000) / this.provenMs
     const proven = this.provenRate(nowMs) * secondMargin
     return Math.min(rate, Math.max(rateMin, proven, Math.min(rate / 3, Math.max(shown, 1_000 / this.provenMs))))

@@ -15,7 +15,9 @@ export class ReceiverRow {
     this.store = store
   }
 
-  /** What the row says; undefined where this process writes meanwhile, so that the answer may be stale. An absent database is thrown. */
+  /**
+   * The content of the row; undefined if this process writes meanwhile, so that the answer may be stale. Throws if the database is away.
+   */
   async read(): Promise<Known | undefined> {
     const { writes } = this
     const known = await this.inTurn(() => this.store.read())

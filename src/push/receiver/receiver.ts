@@ -1,6 +1,6 @@
 /**
  * The receiver as a run sees it (contract 4.5, 4.12, 4.17): feeds its health, its pace and the compression with the outcomes of this run
- * and, once a second, with what other processes found; writes for them what is news, and says so.
+ * and, once a second, with the findings of other processes; writes news for them, and reports these.
  */
 import type { Clock, Timer } from '../../base/clock.ts'
 import { alikeInARow, outageLookMs } from '../../base/limits.ts'
@@ -45,9 +45,9 @@ export interface ReceiverContext {
    * well again. `nothing`: neither.
    */
   looksFor: 'trouble' | 'recovery' | 'nothing'
-  /** The push goes on whatever successes the receiver answers with. */
+  /** The push goes on even if the receiver's successes show nothing. */
   accepts: boolean
-  /** Whether trouble that an earlier push has found is told. */
+  /** Whether the trouble that an earlier push found is reported. */
   tellsAgain: boolean
   reporter: PushReporter
 }
@@ -97,7 +97,7 @@ export class Receiver {
     return ask(this.health, work, this.context.clock.now(), this.rules)
   }
 
-  /** Begins to look at what others find; `onChange` is called when more or less may be made than before. */
+  /** Begins to read the findings of others; `onChange` is called when more or fewer attempts may be made than before. */
   async begin(onChange: () => void): Promise<void> {
     const { looksFor } = this.context
     this.onChange = onChange
@@ -113,12 +113,12 @@ export class Receiver {
     await this.look()
   }
 
-  /** Looks no more until it begins again. */
+  /** Stops looking until it begins again. */
   pause(): void {
     this.context.clock.cancel(this.timer)
   }
 
-  /** Writes for others what is left to be told. `cutShort`: something is left to be made. */
+  /** Writes the remaining news for others. `cutShort`: attempts are left. */
   async end(cutShort: boolean): Promise<void> {
     await this.looking
     await this.noteNotMade()
@@ -126,7 +126,7 @@ export class Receiver {
     await this.pace.end()
   }
 
-  /** Learns what other processes found up to now. An absent database is reported by other statements. */
+  /** Reads the findings of other processes. An absent database is reported by other statements. */
   look(): Promise<void> {
     if (this.context.looksFor === 'nothing') return Promise.resolve()
     this.looking ??= this.exchange()
@@ -137,13 +137,13 @@ export class Receiver {
     return this.looking
   }
 
-  /** As `look`, but for what others found after one under way has read. */
+  /** Like `look`, but includes findings that come after a look under way has read. */
   async lookAnew(): Promise<void> {
     await this.looking
     await this.look()
   }
 
-  /** Notes the outcome of an attempt. The promise settles once other processes can see what it says. */
+  /** Notes the outcome of an attempt. The promise settles once other processes can see it. */
   async note(attempt: RecordedAttempt, outcome: AttemptOutcome): Promise<void> {
     const sign = signOf(outcome)
     if (sign.is === 'down') this.lastFailure = outcome.error ?? ''
@@ -155,7 +155,7 @@ export class Receiver {
     ])
   }
 
-  /** `attempt` could not be made, or no attempt for the try that was granted. */
+  /** `attempt`, or the attempt for a granted try, could not be made. */
   async noteNotMade(attempt?: RecordedAttempt): Promise<void> {
     if (attempt) this.pace.noteNotMade(attempt)
     await this.apply({ is: 'not made' })
@@ -165,7 +165,7 @@ export class Receiver {
   async noteNoFirstsLeft(): Promise<boolean> {
     const before = this.health
     const isInQuestion = (before.is === 'unproven' && before.stands !== 'second') || before.is === 'doubted'
-    // a run with too few attempts to tell by them may learn of the trouble from another
+    // a run with too few attempts to see trouble itself may learn of it from another run
     if (isInQuestion) await this.look()
     await this.apply({ is: 'no firsts left' })
     return this.health !== before
@@ -242,7 +242,7 @@ export class Receiver {
   }
 }
 
-/** A sentence for people where the receiver went down or is out of trouble. */
+/** A sentence for people when the receiver went down or is out of trouble. */
 function describeChange(
   before: Health,
   health: Health,

@@ -3,7 +3,7 @@ import { describeAbsence } from '../../db/away.ts'
 import type { Ledger } from '../ledger.ts'
 import type { PushReporter } from '../reporter.ts'
 
-/** The ledger, which tells what it rides out: the first of several statements that wait, and the first that goes on. */
+/** The ledger with reports of absences: when the first of several statements waits, and when the first goes on. */
 export function tellAbsence(ledger: Ledger, reporter: PushReporter): Ledger {
   let isAway = false
   const noteAway = (error: unknown) => {

@@ -1,4 +1,4 @@
-/** How a run ended, and whether it looks for work once more: pure, by what the run knows when its loop has ended. */
+/** Decides how a run ended, and whether it looks for work once more. Pure, from the run's knowledge when its loop has ended. */
 import type { RunOutcome } from '../../deliveries/runs.ts'
 import type { ReceiverHold } from '../hold.ts'
 import type { WhyOver } from '../receiver/health.ts'
@@ -7,28 +7,28 @@ import type { Scope } from './scope.ts'
 
 /** How the loop of a round ended. A failure is thrown. */
 export type LoopEnd =
-  /** Nothing is left to be made. */
+  /** No attempts are left. */
   | { is: 'done' }
-  /** On a stop. */
+  /** It was stopped. */
   | { is: 'stopped' }
   /** The next attempt is due later than this run waits. */
   | { is: 'leaving' }
-  /** The receiver keeps it from going on. */
+  /** The receiver is in trouble. */
   | { is: 'gave up'; why: WhyOver }
 
 export interface RunFacts {
   scope: Pick<Scope, 'command' | 'left' | 'looksAgain'>
   loop: LoopEnd
   isStopped: boolean
-  /** Whether the guard holds the whole run, and told so before. */
+  /** Whether the guard holds the whole run, and has reported that before. */
   guard: 'lets' | 'holds' | 'holdsAgain'
-  /** Users who are held back one by one; those of them that a push before this one told. */
+  /** Users who are held back one by one, and those of them whom an earlier push has reported. */
   heldUsers: number
   heldAgain: number
   left: UsersLeft
-  /** Subscription pushes that stay owed, since others have their users in hand. */
+  /** Subscription pushes that stay owed, since other processes are working on their users. */
   leftOwed: number
-  /** Deliveries by how they stand. */
+  /** Deliveries by status. */
   delivered: number
   failed: number
   unknown: number
@@ -43,19 +43,19 @@ export interface RunEnd {
   cameToEnd: boolean
   /** It has finished the work of the runs that it resumed. */
   closes: boolean
-  /** All deliveries were delivered, and no user was left or held back; or a push before this one told what was. */
+  /** All deliveries were delivered, and no user was left or held back, unless an earlier push has reported that. */
   ok: boolean
-  /** A push before this one told what keeps it from its end, and nothing came of it. */
+  /** An earlier push has reported why this one cannot finish, and this one did nothing. */
   toldBefore: boolean
 }
 
-/** A run looks for work so often: whoever comes later is left to the next. */
+/** A run looks for work so often; later users are left to the next run. */
 const roundsMax = 6
 
-/** Whether it came as far as it goes. */
+/** Whether it finished. */
 const isThrough = ({ loop, isStopped }: RunFacts) => loop.is !== 'gave up' && !isStopped
 
-/** Whether anybody is left besides those whom the guard holds back. */
+/** Whether any user is left besides those whom the guard holds back. */
 const isAnyLeft = ({ scope, left, heldUsers }: RunFacts) => scope.left !== 'nobody' && left.free > heldUsers
 
 /** Whether the run looks for work once more after its `round`, counted from 1. */
@@ -75,7 +75,7 @@ export function judgeRun(facts: RunFacts): RunEnd {
   const { scope, loop, isStopped, guard, heldUsers, left, leftOwed, delivered, failed, unknown, pending } = facts
   const heldBy = loop.is === 'gave up' && loop.why.by !== 'outage' ? loop.why : undefined
   const cameToEnd = isThrough(facts) && guard === 'lets' && !isAnyLeft(facts)
-  // these were asked for nothing else; after other forms `--resume` sends it
+  // these forms have no other work; after other forms `--resume` sends it
   const owed = pending + (scope.left === 'asked' ? leftOwed : 0)
   const isComplete = cameToEnd && owed + failed + unknown + heldUsers === 0
   const isTold = !isStopped && wasTold(facts)
@@ -83,14 +83,14 @@ export function judgeRun(facts: RunFacts): RunEnd {
     outcome: isStopped ? 'stopped' : isComplete ? 'complete' : 'failures',
     heldBy,
     cameToEnd,
-    // users whom another process has in hand may yet be abandoned: then the interrupted runs must still be found
+    // another process may still abandon its users: then the interrupted runs must still be found
     closes: cameToEnd && scope.left === 'everybody' && left.elsewhere === 0,
     ok: isComplete || (isTold && failed + unknown === 0),
     toldBefore: isTold && failed + unknown + delivered === 0,
   }
 }
 
-/** Whether an earlier run has already told what keeps this one, which resumes it, from its end. */
+/** Whether the earlier run that this one resumes has already reported why it cannot finish. */
 function wasTold({ scope, loop, guard, heldUsers, heldAgain, pending }: RunFacts): boolean {
   if (scope.command !== 'resume' || heldUsers > heldAgain) return false
   if (loop.is === 'gave up') return 'known' in loop.why && loop.why.known

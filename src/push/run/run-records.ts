@@ -1,6 +1,6 @@
 /**
- * What the database has confirmed to a run (contract 4.7), as its row counts the statements that write for it. A standby that takes over
- * lacks the last ones, if any: then its row counts fewer than this process knows of.
+ * The statements that the database has confirmed to a run (contract 4.7); the row of the run counts them. A standby that takes over may
+ * lack the last ones: then its row counts fewer than this process knows.
  */
 import type { Clock } from '../../base/clock.ts'
 import { LeadpushError } from '../../base/errors.ts'
@@ -48,7 +48,7 @@ export class RunRecords {
     return ((await ledger.runs.findStatements(run.id)) ?? -1) >= this.confirmed
   }
 
-  /** Records that they are gone, so that `status` tells and the run can be resumed; returns the error that ends this process. */
+  /** Records that they are gone, so that `status` says so and the run can be resumed; returns the error that ends this process. */
   async noteLoss(): Promise<LeadpushError> {
     const { ledger, worker, run, start, clock, startedAt } = this.context
     await ledger.runs.recordLoss(run, start, { workerId: worker.id, ageMs: clock.now() - startedAt })

@@ -1,44 +1,44 @@
 /**
- * Whom a run serves, as a value: all in which the forms of `push` differ. What a run does follows from its scope, so a new form is one
- * more value here, and one more pass where it serves other users.
+ * The scope of a run as a value: everything in which the forms of `push` differ. A run does what its scope says, so a new form is one
+ * more value here, and one more pass if it serves other users.
  */
 import type { Takeover } from '../../deliveries/ledger.ts'
 import type { RunCommand } from '../../deliveries/runs.ts'
 import type { UserToServe } from '../whom/pass.ts'
 
-/** What a push is asked for. */
+/** The order for a push. */
 export type PushRequest =
   /** `limit`: how many users are served at most. */
   | { what: 'all'; force: boolean; limit?: number | undefined }
   | { what: 'resume' }
   | { what: 'failed'; unknown: boolean }
-  /** The subscription pushes of all users: those that are owed, and the rest of those that were begun. */
+  /** The subscription pushes of all users: owed ones, and the rest of begun ones. */
   | { what: 'owed' }
   /**
-   * `owedOnly`: only the subscription push that is owed, or the rest of one that was begun. `further`: users who subscribed with `user`, and
-   * are served alike. */
+   * `owedOnly`: only an owed subscription push, or the rest of a begun one. `further`: users who subscribed with `user`, and are served
+   * in the same way. */
   | { what: 'user'; user: UserToServe; owed: boolean; owedOnly?: boolean; further?: readonly UserToServe[] }
 
 export interface Scope {
-  /** By what its row is called. */
+  /** The name in its row. */
   command: RunCommand
   /** How many users of the passes it serves at most. */
   limit: number
-  /** Which abandoned deliveries it takes over. */
+  /** The abandoned deliveries that it takes over. */
   takeover: Takeover
-  /** Whether it goes on with runs that left users of theirs. */
+  /** Whether it resumes runs that left users. */
   resumes: boolean
-  /** The subscription pushes that are owed: whether it sends them, and looks for more until there are none. */
+  /** Whether it sends owed subscription pushes, and looks for more until there are none. */
   owed: 'none' | 'once' | 'untilNone'
   /** The users it was asked for by name. */
   named: readonly UserToServe[]
-  /** Who is left where they were not served: all whom its passes mean, those that it was asked for, or nobody. */
+  /** Which unserved users count as left: all of its passes, those that it was asked for, or nobody. */
   left: 'everybody' | 'asked' | 'nobody'
   /** When it looks once more for work: until nobody is left, once the leases of others are over, or never. */
   looksAgain: 'untilNobodyIsLeft' | 'afterLeases' | 'never'
-  /** It waits for no second attempt for long, and says nothing of who needed nothing. */
+  /** It does not wait long for second attempts, and does not report users who needed nothing. */
   owedOnly: boolean
-  /** Whether it heeds what is known of the receiver. */
+  /** Whether it heeds the known trouble of the receiver. */
   heedsReceiver: boolean
 }
 
@@ -88,5 +88,5 @@ export function scopeOf(request: PushRequest): Scope {
   }
 }
 
-/** Whether `--resume` may go on with a run of that scope: of all users, whoever is left is still to be served. */
+/** Whether `--resume` may continue a run with that scope: only runs for all users, since their other users are still owed. */
 export const isResumable = ({ command, left }: Scope): boolean => command !== 'resume' && left === 'everybody'

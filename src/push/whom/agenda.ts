@@ -1,6 +1,6 @@
 /**
- * The steps of a run, in order: which users get which kind of push, who is skipped and why, and whether the guard holds the whole
- * run. A push carries the steps out and a preview lists them, so the two cannot disagree. Writes nothing.
+ * The steps of a run, in order: the users with their kinds of push, skipped users with their reasons, and whether the guard holds the
+ * whole run. A push carries the steps out and a preview lists them, so the two cannot disagree. Writes nothing.
  */
 import type { OpenRun } from '../../deliveries/runs.ts'
 import type { SkipLine } from '../../index.ts'
@@ -36,30 +36,30 @@ export interface AgendaContext {
 export type AgendaStep =
   /** Users who are planned by name, not found by a pass. */
   | { users: readonly UserToServe[]; kind: 'subscription' | 'single' }
-  /** A user who gets nothing. */
+  /** A skipped user. */
   | { skip: SkipLine }
   /** All users of a pass; several processes share them. */
   | { pass: Pass }
 
 export interface UsersLeft {
-  /** Users whom no process has in hand. */
+  /** Users whom no process is working on. */
   free: number
   /** Free users whom the run has not counted yet. */
   uncounted: number
-  /** Users whom another process has in hand. */
+  /** Users whom another process is working on. */
   elsewhere: number
 }
 
 /** The users of the passes. */
 export interface CountedUsers extends UsersLeft {
-  /** Of the weekly pass: users who had their delivery, and users who ask for nothing. */
+  /** Users of the weekly pass who had their delivery, and users without queries. */
   served: number
   withoutQueries: number
 }
 
 export const skipWithoutQueries = (user: string): SkipLine => ({ type: 'skip', user, reason: 'no queries' })
 
-/** A user who was found and is not there any more. */
+/** A user who was found and no longer exists. */
 export const skipRemoved = (user: string): SkipLine => ({
   type: 'skip',
   user,
@@ -69,7 +69,7 @@ export const skipRemoved = (user: string): SkipLine => ({
 export class Agenda {
   /** The runs that this one resumes. */
   interrupted: readonly OpenRun[] = []
-  /** The guard's verdict. The guard is asked once, even where `look` is called again. */
+  /** The guard's verdict. The guard is asked once, even if `look` is called again. */
   verdict: Verdict | undefined
 
   private readonly context: AgendaContext
@@ -80,7 +80,7 @@ export class Agenda {
     this.scope = scopeOf(context.request)
   }
 
-  /** Finds the runs to resume, and asks the guard where weekly deliveries are to be made. May be called again. */
+  /** Finds the runs to resume, and asks the guard if weekly deliveries are to be made. May be called again. */
   async look(): Promise<void> {
     const { ledger, request, period, guard, accept, timeZone, otherTimeZone } = this.context
     if (!this.scope.resumes) return
@@ -114,9 +114,9 @@ export class Agenda {
   }
 
   /**
-   * The steps in order. Deliveries that were begun before are not among them: they come first, or alongside. `counted`: what `count`
-   * found; nobody is looked for where it found nobody. `isAgain`: the same run has taken these steps before, and does not repeat who
-   * is skipped.
+   * The steps in order, without deliveries that are already begun, which come first or alongside. `counted`: the result of `count`; a
+   * pass for which it found nobody is not searched. `isAgain`: the same run has taken these steps before, and does not report skipped
+   * users again.
    */
   async *steps({ free, elsewhere, withoutQueries }: CountedUsers, isAgain = false): AsyncGenerator<AgendaStep> {
     const { ledger, request, period } = this.context
@@ -146,7 +146,7 @@ export class Agenda {
       sum.uncounted += found.uncounted
       sum.elsewhere += found.held
       if (pass.kind !== 'weekly') continue
-      // of one page both are of one moment: others begin users meanwhile
+      // both figures of a page are of one moment: others begin users meanwhile
       sum.served += found.claimed - found.begun
       sum.withoutQueries += found.withoutQueries
     }

@@ -1,6 +1,6 @@
 /**
- * The guard of the weekly push (contract 4.14): compares what was imported in a week with the weeks before, and the leads of a
- * user with those of their last weekly delivery with the same queries. A push and a preview ask it the same. Pure.
+ * The guard of the weekly push (contract 4.14): compares the imports of a week with the weeks before, and the leads of a user with those
+ * of their last weekly delivery with the same queries. A push and a preview both ask it. Pure.
  */
 import { comparedLeadsMin, comparedListingsMin, userFall, weekFall } from '../../base/limits.ts'
 import type { ImportVolume, OpenRun, SourceVolume } from '../../deliveries/runs.ts'
@@ -20,7 +20,7 @@ export interface Week {
 /** The week of a source that has listings. */
 interface SourceWeek {
   volume: SourceVolume
-  /** Its figures in the same weeks, without those in which it was not there yet. */
+  /** Its figures in the same weeks, except those before its first import. */
   before: readonly ImportVolume[]
 }
 
@@ -30,7 +30,7 @@ function median(figures: readonly number[]): number | undefined {
   return low === undefined || high === undefined ? undefined : (low + high) / 2
 }
 
-/** Why the whole run is held: what all imports together brought, or those of one source; undefined: it is not. */
+/** Why the whole run is held: because of all imports together, or those of one source; undefined: it is not. */
 export function judgeWeek(week: Omit<Week, 'earlier'>): WeekHold | undefined {
   const { importVolume, before, isAccepted } = week
   const sources = week.sources.map(({ volume, before }) => ({ volume, before, source: volume.name }))

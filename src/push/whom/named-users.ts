@@ -1,4 +1,4 @@
-/** The users whom a push was asked for by name: it ends in silence for none of them. */
+/** The users whom a push was asked for by name: it reports each of them. */
 import type { PushLine, SkipLine } from '../../index.ts'
 import type { UserStore } from '../ledger.ts'
 import { skipRemoved } from './agenda.ts'
@@ -9,7 +9,7 @@ const takenMeanwhile = 'another process has begun or ended this push meanwhile'
 
 export class NamedUsers {
   private readonly all: readonly UserToServe[]
-  /** The e-mails of those who have neither a skip line nor one of a delivery. */
+  /** The e-mails of those with neither a skip line nor a delivery line. */
   private readonly untold: Set<string>
 
   constructor(users: readonly UserToServe[]) {
@@ -21,7 +21,7 @@ export class NamedUsers {
     if ((line.type === 'skip' || line.type === 'delivery') && line.user) this.untold.delete(line.user)
   }
 
-  /** A line for each user whom a run that came to its end has neither served nor told, nor left owed. `users`: those of the run. */
+  /** A line for each user whom a finished run has neither served nor reported nor left owed. `users`: those of the run. */
   async findUntold(store: UserStore, users: UserCount): Promise<SkipLine[]> {
     const left = this.all.filter(
       ({ id, email }) => this.untold.has(email) && !users.remembers(id) && !users.leftOwed.has(id),

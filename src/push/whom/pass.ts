@@ -1,4 +1,4 @@
-/** Whom a run has to serve, as values: what they mean in SQL is in `users-to-serve.ts`. */
+/** The users whom a run has to serve, as values; `users-to-serve.ts` turns these into SQL. */
 import { createHash } from 'node:crypto'
 import type { OpenRun } from '../../deliveries/runs.ts'
 
@@ -7,7 +7,7 @@ export interface UserToServe {
   email: string
 }
 
-/** Where a user stands in the order in which users are served. */
+/** The position of a user in the order in which users are served. */
 export interface Cursor {
   homeKey: string
   id: number
@@ -17,11 +17,11 @@ export interface Cursor {
 export type Meant =
   | { who: 'everybody' }
   /**
-   * Those who had their weekly delivery before the run `before` began, or without one, before now; none whose forced delivery of
-   * one of the runs `notGoingOn` goes on beside the pass, and none who has a claim in one of `notIn`.
+   * Users who had their weekly delivery before the run `before` began (or without it, before now). Left out are users whose forced
+   * delivery of one of the runs `notGoingOn` is pending, and users with a claim in one of `notIn`.
    */
   | { who: 'served'; before: number | undefined; notGoingOn: readonly number[]; notIn: readonly string[] }
-  /** Those with a delivery of the period that ended in one of `statuses`, and no later one that is delivered or pending. */
+  /** Users with a delivery of the period that ended in one of `statuses`, and no later one that is delivered or pending. */
   | { who: 'failed'; statuses: readonly ('failed' | 'unknown')[] }
 
 /** One way through the subscribed users: those who have no claim in its scope yet. */
@@ -31,13 +31,13 @@ export interface Pass {
   /** The scope in which its pushes claim their users. */
   scope: string
   meant: Meant
-  /** The scopes in which the guard finds a user's earlier delivery, the newest first; none: it holds nobody back. */
+  /** The scopes in which the guard finds a user's earlier delivery, the newest first; if empty, it holds nobody back. */
   compared: readonly string[]
 }
 
 /**
- * The scope of the ranges of a pass. Whoever takes a range keeps others from all users in it whom they mean, so only those may heed it
- * who mean the same ones: the scope follows from whom it means.
+ * The scope of the ranges of a pass. A range keeps other processes away from its users, so it may only bind passes with the same users:
+ * the scope follows from the users of the pass.
  */
 export function rangeScopeOf({ kind, period, meant }: Pass): string {
   const hash = createHash('sha256').update(JSON.stringify(meant)).digest('hex')
@@ -56,8 +56,8 @@ export function weeklyPass(period: string, earlier: readonly string[] = []): Pas
 export const isForced = ({ command }: Pick<OpenRun, 'command'>): boolean => command === 'force'
 
 /**
- * A further delivery for users who had theirs before the run `forcedRunId` began, or without one, before now. `guarded`: the guard
- * compares the two. `interrupted`: earlier runs; a user whose forced delivery of theirs goes on beside the pass gets no other one.
+ * A further delivery for users who had theirs before the run `forcedRunId` began (or without it, before now). `guarded`: the guard
+ * compares the two. `interrupted`: earlier runs; a user with a pending forced delivery of these gets no other one.
  */
 export function forcedPass(
   period: string,
@@ -76,12 +76,12 @@ export function forcedPass(
 
 /**
  * The pass that goes on with interrupted `--force` runs, the oldest first; undefined: there are none. They count as one run, since each
- * repeats the one before: a user whom one of them served gets nothing further. A run that came to its end, but for users who were held
- * back, has served the others: it counts with later runs alone.
+ * repeats the one before: a user whom one of them served gets nothing further. A run that finished, except for users who were held back,
+ * has served the others: it counts only together with later runs.
  */
 export function resumedForcedPass(period: string, interrupted: readonly OpenRun[], guarded = false): Pass | undefined {
   const forced = interrupted.filter(isForced)
-  // where all came to their end, the last one remains
+  // if all finished, the last one remains
   const [first, ...later] = forced.slice(forced.findIndex(({ cameToEnd }) => !cameToEnd))
   if (first === undefined) return undefined
   const notIn = later.map(({ id }) => forcedScope(id))

@@ -22,9 +22,9 @@ import type { Cursor, Pass, UserToServe } from './pass.ts'
 
 const rangeUsersMin = 16
 const rangeUsersMax = 1_000
-/** The number of ranges aimed at, so that several processes find something to do. */
+/** The intended number of ranges, so that several processes find work. */
 const rangesWanted = 32
-/** Of so many warnings it is known that they were told. */
+/** The most warnings that are remembered as reported. */
 const toldMax = 10_000
 /** Planned pushes that wait to be begun: their users are kept from other processes. */
 export const plannedMax = 64
@@ -48,7 +48,7 @@ interface PushKind {
   compared: Pass['compared']
 }
 
-/** A planned push with what it was planned by: planned anew, it is planned by the same. */
+/** A planned push with the input of its plan, for planning it anew. */
 export interface UserPush extends PlannedPush {
   by: PushKind
   /** The range in which its user was found; undefined: by name. */
@@ -58,16 +58,16 @@ export interface UserPush extends PlannedPush {
 export class PlannedPushes {
   /** Users who were held back because a query took too long. */
   slowUsers = 0
-  /** Listings that were left out of pushes for another of their house, summed over users. */
+  /** Listings that were left out because of another one of their house, summed over users. */
   sameHouse = 0
 
   private readonly context: PlannedPushesContext
   private readonly planner: PlanSource
   /** Users who were held back, by the guard or because a query took too long: for the whole run. */
   private readonly held = new Set<number>()
-  /** Ranges of a pass with users who were held back. They stay ours: otherwise these users would be found again and again. */
+  /** Ranges of a pass with users who were held back. This process keeps them: otherwise it would find these users again and again. */
   private readonly heldRanges = new Set<Cursor>()
-  /** The warnings that were told: a user may be planned anew. */
+  /** The reported warnings: a user may be planned anew. */
   private readonly told = new Set<string>()
 
   constructor(context: PlannedPushesContext) {
@@ -87,12 +87,12 @@ export class PlannedPushes {
   }
 
   /**
-   * The pushes of a pass, range by range, until all users left are in the hands of other processes, or there is no more `room`.
-   * `toServe`: how many users are expected, which decides the size of a range.
+   * The pushes of a pass, range by range, until other processes are working on all users that are left, or there is no more `room`.
+   * `toServe`: the expected number of users, which decides the size of a range.
    */
   async *ofPass(pass: Pass, toServe: number, room: () => number): AsyncGenerator<UserPush> {
     const ranges = this.readPass(pass, toServe, room)
-    // with a limit nobody is taken whom this push may not serve: others would leave them to it
+    // with a limit it takes only users whom it may serve: other processes would leave the others to it
     const isLimited = Number.isFinite(room())
     for await (const { range, plans } of isLimited ? ranges : oneAhead(ranges)) yield* this.ofPlans(plans, pass, range)
   }
@@ -105,15 +105,15 @@ export class PlannedPushes {
     const { ledger, worker, settings, stop } = this.context
     const size = Math.min(rangeUsersMax, Math.max(rangeUsersMin, Math.ceil(toServe / rangesWanted)))
     const taken: (Cursor & { users: number })[] = []
-    // the most users that can be read and not begun yet: their ranges must stay ours
+    // the most users that can be read and not begun yet: this process must keep their ranges
     const unbegunMax = 2 * usersPerGroupMax + plannedMax + settings.concurrency
     let cursor: Cursor | undefined
-    // all that an earlier look took is begun: whoever came to these ranges since then is found too
+    // all users of earlier looks are begun: users who have come to these ranges since then are found too
     this.heldRanges.clear()
     await ledger.rideOut(() => ledger.users.releaseRanges(worker.ids, pass))
     while (!stop.aborted && room() > 0) {
       const users = await ledger.rideOut(async (isRepeat) => {
-        // a call whose answer was lost may have taken a range that nobody would look into then
+        // a call whose answer was lost may have taken a range that otherwise nobody would look into
         if (isRepeat) await ledger.users.releaseRanges(worker.ids, pass, [...this.heldRanges, ...taken])
         for (;;) {
           const found = await ledger.users.takeRange({ worker, pass, cursor, size: Math.min(size, room()) })
@@ -171,13 +171,13 @@ export class PlannedPushes {
     this.context.onHeld(user, hold)
   }
 
-  /** Drops what was read of the database. */
+  /** Drops the data read from the database. */
   forget(): void {
     this.planner.forget()
   }
 
   /**
-   * `pushes` planned anew, without what was erased; `erasures` are counted now. Each keeps its keys: a statement whose answer was lost
+   * `pushes` planned anew, without erased listings; `erasures` is the count now. Each keeps its keys: a statement whose answer was lost
    * may have begun it.
    */
   async again(pushes: readonly UserPush[], erasures: number): Promise<UserPush[]> {
@@ -210,7 +210,7 @@ export class PlannedPushes {
     }
   }
 
-  /** Undefined where the user gets nothing, which is told. `before`: the deliveries whose keys it keeps. */
+  /** Undefined if the user gets nothing, which is reported. `before`: the deliveries whose keys it keeps. */
   private async toPush(
     plan: UserPlan,
     by: PushKind,
@@ -222,7 +222,7 @@ export class PlannedPushes {
     else await this.report(plan)
     const { user, deliveries, erasures, server, queriesMark } = plan
     if (hold || deliveries.length === 0) return undefined
-    // planned anew, it was counted before
+    // when it is planned anew, it was counted before
     if (before === undefined) this.sameHouse += plan.sameHouse
     const { settings, run } = this.context
     const { kind, scope } = by

@@ -1,12 +1,12 @@
 /** Counts the users whom a run or its preview serves, each once. */
 export class UserCount {
   total = 0
-  /** Whose subscription push was not begun, since another transaction went on changing the user; it stays owed. */
+  /** Users whose subscription push was not begun, since another transaction was changing them; it stays owed. */
   readonly leftOwed = new Set<number>()
   /** Users who may be met again. They are few; the others may be millions and are not remembered. */
   private readonly met = new Set<number>()
 
-  /** Whether it counted users that it does not remember. */
+  /** Whether it counted users whom it does not remember. */
   get hasForgotten(): boolean {
     return this.total > this.met.size
   }
