@@ -25,7 +25,7 @@ const textsOf = (value: unknown): string[] => (typeof value === 'string' ? [valu
 
 const namedTexts = (value: JsonObject): string[] => names.flatMap((name) => textsOf(value[name]))
 
-/** What stands one level below `errors`: texts, objects with named texts, or lists of texts by field. */
+/** The values one level below `errors`: texts, objects with named texts, or lists of texts by field. */
 function textsBelow(value: unknown): string[] {
   if (Array.isArray(value)) return value.flatMap((each) => (isObject(each) ? namedTexts(each) : textsOf(each)))
   if (!isObject(value)) return textsOf(value)
@@ -58,7 +58,7 @@ function stripTags(html: string): string {
   return html.replace(block, ' ').replace(/<[^<>]*>/g, '')
 }
 
-/** The title, or the text where there is no title. */
+/** The title, or the text if there is no title. */
 function readHtml(html: string): string {
   const plain = html.replace(/<!--[\s\S]*?-->|<(script|style)\b[\s\S]*?<\/\1\s*>/gi, ' ')
   const title = /<title\b[^<>]*>([\s\S]*?)<\/title\s*>/i.exec(plain)?.[1]?.trim()
@@ -95,8 +95,8 @@ function shorten(text: string, secrets: readonly string[]): string | undefined {
 }
 
 /**
- * The words of an answer of 400 or more; undefined where it has none, or is compressed. `secrets`, the parts of the request that
- * only its receiver may know, are taken out of them.
+ * The words of an answer of 400 or more; undefined if it has none, or is compressed. `secrets`, the parts of the request that only its
+ * receiver may know, are taken out of them.
  */
 export function readAnswer(answer: AnswerBody, secrets: readonly string[]): string | undefined {
   const { status, body, contentEncoding = 'identity' } = answer
@@ -110,16 +110,16 @@ export function readAnswer(answer: AnswerBody, secrets: readonly string[]): stri
       [...new Set(findJsonTexts(parsed.json).map((text) => text.trim()))].filter(Boolean).join('; '),
       secrets,
     )
-  // JSON that was cut: what it begins with may be the delivery itself, with names
+  // JSON that was cut: its beginning may be the delivery itself, with names
   if (parsed === undefined && contentType.includes('json') && body.length >= responseBytesMax) return undefined
   const text = decodeText(body.subarray(0, answerTextBytesMax), contentType)
-  // bytes that are no text
+  // bytes that are not text
   if (text.includes('\0')) return undefined
   const words = isHtml(contentType, text) ? readHtml(text) : text
   return shorten(words.replace(/\s+/g, ' '), secrets)
 }
 
-/** Why a 2xx may be no success (contract 4.5): it is a page, or a JSON object that says that it failed. */
+/** Why a 2xx may not be a success (contract 4.5): it is a page, or a JSON object that says that it failed. */
 export function findEmptySuccess({
   contentType = '',
   contentEncoding = 'identity',

@@ -1,6 +1,6 @@
 /**
- * Stores what the receiver said when it refused: a row beside the ledger for each attempt that was refused with words, deleted
- * with its delivery. Keys and contacts are taken out of it, but it may name a listing by its URL, its address or its owner: an erasure
+ * Stores the words with which the receiver refused: a row beside the ledger for each attempt that was refused with words, deleted with
+ * its delivery. Keys and contacts are taken out, but the words may name a listing by its URL, its address or its owner: an erasure
  * deletes the answers to the deliveries that had the listing.
  */
 import { type RawBuilder, sql } from 'kysely'
@@ -8,7 +8,7 @@ import { durably } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 import { decodeRecipe } from './recipe.ts'
 
-/** The words with which one attempt was refused; undefined where there were none. */
+/** The words with which one attempt was refused; undefined if there were none. */
 export interface RecordedAnswer {
   idempotencyKey: string
   attempt: 1 | 2
@@ -62,20 +62,20 @@ export async function eraseAnswersOfUser(db: Database, userId: number): Promise<
   `.execute(db)
 }
 
-/** SQL: what the receiver said with the shown error of the delivery `d`. */
+/** SQL: the receiver's words with the shown error of the delivery `d`. */
 export const answerOf = sql<string | null>`(select a.answer from answers a where a.idempotency_key = d.idempotency_key
   and a.attempt = case when d.second_error is null then 1 else 2 end)`
 
-/** An answer, and to how many deliveries it came. */
+/** An answer, and the number of deliveries that got it. */
 export interface AnswerCount {
   answer: string
   deliveries: number
 }
 
-/** Answers shown for one cause: a receiver that names single listings gives as many as there are deliveries. */
+/** The most answers that are shown for one cause: a receiver that names single listings answers each delivery differently. */
 export const answersShown = 3
 
-/** The most frequent answers among the deliveries `d` that `condition` holds for. */
+/** The most frequent answers among the deliveries `d` that fulfil `condition`. */
 export async function findAnswers(db: Database, condition: RawBuilder<boolean>): Promise<AnswerCount[]> {
   const { rows } = await sql<AnswerCount>`
     select answer, count(*) as deliveries from (select ${answerOf} as answer from deliveries d where ${condition}) s

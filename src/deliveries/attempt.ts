@@ -15,7 +15,7 @@ export interface AttemptTarget {
   receiverUrl: string
   dataSource: string
   timeoutMs: number
-  /** Whether what the receiver says when it refuses is wanted (contract 4.16). */
+  /** Whether the words of a refusal are wanted (contract 4.16). */
   keepAnswers?: 'on' | 'off'
 }
 
@@ -32,18 +32,18 @@ export interface AttemptOutcome {
   ok: boolean
   /** The attempt failed but may have reached the receiver: no complete answer, or a 409. A delivery then ends `unknown`, not `failed`. */
   maybeArrived: boolean
-  /** Of a complete answer. */
+  /** The status of a complete answer. */
   httpStatus: number | null
-  /** One line in plain words, with a hint where there is one; without secrets and without text from the answer. */
+  /** One line in plain words, with a hint if there is one; without secrets and without text from the answer. */
   error: string | null
   durationMs: number
   /** The pause that a 429 or 503 asks for, at most 5 minutes. */
   retryAfterMs: number | null
   /** A complete answer says that the receiver takes gzip (contract 4.17). */
   acceptsGzip: boolean
-  /** What the receiver said when it refused. */
+  /** The words with which the receiver refused. */
   answer?: string
-  /** Why a 2xx may be no success (contract 4.5): a sentence. */
+  /** Why a 2xx may not be a success (contract 4.5): a sentence. */
   emptySuccess?: string
 }
 
@@ -77,7 +77,7 @@ export function describeStatus(status: number, gzip = false): string {
   return `HTTP ${status}: ${hint}`
 }
 
-/** One line in plain words, with a hint where there is one. */
+/** One line in plain words, with a hint if there is one. */
 export function describeNoAnswer(
   { stage, code, error, atProxy }: HttpNoAnswer,
   { receiverUrl, timeoutMs }: AttemptTarget,
@@ -133,7 +133,7 @@ export const buildHeaders = (dataSource: string, { idempotencyKey, receiverKey, 
   'X-Idempotency-Key', idempotencyKey,
 ] // biome-ignore format: pairs
 
-/** Sends one attempt. Never throws: every failure is an outcome. `now`: the clock that it is measured by. */
+/** Sends one attempt. Never throws: every failure is an outcome. `now`: the clock for its duration. */
 export async function sendAttempt(
   http: Pick<Http, 'post'>,
   target: AttemptTarget,

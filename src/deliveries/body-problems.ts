@@ -11,14 +11,14 @@ import { deliveredQuerySchema } from '../users/query.ts'
 import { buildBodySchema, findBodyConflicts } from './body-schema.ts'
 
 export interface BodyProblem {
-  /** Of the contract: `4.2`. */
+  /** The clause of the contract: `4.2`. */
   clause: string
   /** `fsbos[3].price`; empty for the body as a whole. */
   path: string
   message: string
 }
 
-/** A path holds names that the sender chose, of any length. */
+/** A path has names that the sender chose, of any length. */
 const pathCharsMax = 200
 
 /** The JSON value of a body, or the problem if it has none. */
@@ -37,7 +37,7 @@ export function parseBody(bytes: Buffer): { value: unknown } | { problem: BodyPr
   }
 }
 
-/** The schema of a body whose list entries are not looked at. */
+/** The schema of a body that does not look at list entries. */
 const outerSchema = buildBodySchema(z.unknown(), z.unknown())
 
 /** The clause of an issue: shapes are in 4.2; counts, lengths and radii have clauses of their own. */

@@ -33,7 +33,7 @@ function findRepeatedHrefs(leads: readonly Partial<Lead>[]): BodyConflict[] {
   })
 }
 
-/** Conflicts between entries of a body, such as a repeated `href`; malformed entries are passed over. */
+/** Conflicts between entries of a body, such as a repeated `href`; malformed entries are skipped. */
 export function findBodyConflicts(body: {
   queryList: readonly Partial<Query>[]
   fsbos: readonly Partial<Lead>[]

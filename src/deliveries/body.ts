@@ -32,15 +32,15 @@ export class BodyBuffers {
   }
 }
 
-/** A lead of a body: its JSON as UTF-8, and the place that it stands with. */
+/** A lead of a body: its JSON as UTF-8, and the place of its group. */
 export interface LeadToJoin {
   json: Uint8Array
   place: string
 }
 
 /**
- * The leads grouped by place, in the order of the body: users of a neighbourhood share most of these groups, so that what is
- * computed of a group for one user serves all. The places stand in the order of their first leads.
+ * The leads grouped by place, in the order of the body. Users of a neighbourhood share most of these groups, so a group that was
+ * compressed for one user serves all. The places stand in the order of their first leads.
  */
 export function groupByPlace<Lead extends { place: string }>(leads: readonly Lead[]): Lead[][] {
   const groups = new Map<string, Lead[]>()

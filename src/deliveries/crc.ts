@@ -14,7 +14,7 @@ function multiply(a: number, b: number): number {
   return product >>> 0
 }
 
-/** x to the power of 8, 16, 32 …: what moves a CRC over 1, 2, 4 … bytes. */
+/** x to the power of 8, 16, 32 …: the factors that move a CRC over 1, 2, 4 … bytes. */
 const shifts = [0x00800000]
 for (let index = 1; index < 31; index++) {
   const before = shifts[index - 1] as number

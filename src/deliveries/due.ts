@@ -1,6 +1,6 @@
 /**
- * The ledger's statements for waiting deliveries: taking attempts that are due, finding the next one, giving deliveries back. Each
- * walks the index in the order of `due_at`, and no further than its limit.
+ * The ledger's statements for waiting deliveries: taking due attempts, finding the next one, giving deliveries back. Each walks the index
+ * in the order of `due_at`, up to its limit.
  */
 import { sql } from 'kysely'
 import { retryAfterMsMax } from '../base/limits.ts'
@@ -37,8 +37,8 @@ const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({
 })
 
 /**
- * Where the look for due attempts begins, as a `due_at` in milliseconds for each kind. Attempts that were taken leave dead index
- * entries: a look that begins where the last one ended does not walk over them again.
+ * The beginning of the look for due attempts, as a `due_at` in milliseconds for each kind. Taken attempts leave dead index entries: a
+ * look that begins at the end of the last one does not walk over them again.
  */
 export type DueFrom = Record<AttemptKind, number>
 
@@ -47,7 +47,7 @@ const lookBackMs = 1_000
 
 const fromMs = (ms = Number.NEGATIVE_INFINITY) => sql`to_timestamp(${ms / 1_000}::double precision)`
 
-/** SQL over `d`: whether it waits for that attempt, due at `from` or later; an index holds these rows in the order of `due_at`. */
+/** SQL over `d`: whether it waits for that attempt, due at `from` or later; an index has these rows in the order of `due_at`. */
 const isWaiting = (
   attempt: AttemptKind,
   from: DueFrom | undefined,
@@ -96,7 +96,7 @@ export async function recordDueAttempts(
 ): Promise<{ attempts: RecordedAttempt[]; next: DueFrom | undefined; statement: number | null }> {
   const workerId = workerIds.at(-1) ?? 0
   const isAskedFor = (attempt: AttemptKind) => only === undefined || only === attempt
-  // `offset 0` keeps this a lookup for each row: the statistics cannot know how many are pending
+  // `offset 0` keeps this a look-up for each row: the statistics cannot know how many are pending
   const isToMake = sql<boolean>`(d.end_reason is null and d.idempotency_key <> all (${known}) and exists (select from live)
     and exists (select from users u where u.id = d.user_id and ${isWanted} offset 0))`
   const waiting = (attempt: AttemptKind) => sql`
@@ -145,8 +145,9 @@ function lookFrom(
 }
 
 /**
- * Attempts that the ledger of the server that it knows has as this process's and under way, and that are not among `known`: the answer of the statement that
- * recorded them was lost. If the lease was lost too, another process may take such a delivery over and make its second attempt.
+ * Attempts of this process that are under way in the ledger, on the server that the process knows, and are not among `known`: the answer
+ * of the statement that recorded them was lost. If the lease was lost too, another process may take such a delivery over and make its
+ * second attempt.
  */
 export async function findRecordedUnheard(
   db: Database,
@@ -162,8 +163,8 @@ export async function findRecordedUnheard(
 }
 
 /**
- * In how many milliseconds the next attempt is due, of the process's own deliveries and of those it may take over; null if none
- * waits. `only` limits the look to one kind; `second` includes deliveries whose first attempt a dead process left under way.
+ * The milliseconds until the next attempt is due, among the process's own deliveries and those that it may take over; null if none waits.
+ * `only` limits the look to one kind; `second` includes deliveries whose first attempt a dead process left under way.
  */
 export async function findNextDue(
   db: Database,
@@ -184,10 +185,10 @@ export async function findNextDue(
   return rows[0]?.ms ?? null
 }
 
-/** No pause is this long: a later `due_at` was written by a clock that was ahead. */
+/** No pause is so long: a clock that was ahead wrote a later `due_at`. */
 const pauseMsMax = 2 * retryAfterMsMax
 
-/** Makes deliveries due now that a clock which was ahead has put off. */
+/** Makes deliveries due now that were put off because a clock was ahead. */
 export async function endFarPauses(db: Database): Promise<void> {
   await sql`
     update deliveries set due_at = now()
@@ -197,8 +198,8 @@ export async function endFarPauses(db: Database): Promise<void> {
 const givenBackPerStatement = 5_000
 
 /**
- * Gives back the waiting deliveries of a process and yields them: due `now`, so that a later run need not wait, or `then`, when they
- * would have been.
+ * Gives back the waiting deliveries of a process and yields them: due `now`, so that a later run need not wait, or `then`, at their own
+ * time.
  */
 export async function* recordGivenBack(
   db: Database,

@@ -1,6 +1,6 @@
 /**
  * The effect of an erasure on deliveries that name an erased version. A delivery without an attempt is made anew; one with an attempt
- * ends. An attempt under way in a live process is finished first, and is the last.
+ * ends. An attempt under way in a live process is finished first, and is the last one.
  */
 import { sql } from 'kysely'
 import { isLive } from '../db/leases.ts'
@@ -10,7 +10,7 @@ import { decodeRecipe } from './recipe.ts'
 
 const deliveriesPerFetch = 1_000
 
-/** The keys of the pending deliveries that name a version for which `isErased` holds. In a transaction. */
+/** The keys of the pending deliveries that name a version for which `isErased` is true. In a transaction. */
 export async function findPendingWith(
   transaction: Database,
   isErased: (versionId: number) => boolean,
@@ -66,7 +66,7 @@ export async function endDeliveries(
   return { ended: rows.length - underWay.length, underWay }
 }
 
-/** Which of the deliveries `keys` still have an attempt under way in a live process. */
+/** The deliveries among `keys` that still have an attempt under way in a live process. */
 export async function findUnderWay(db: Database, keys: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`
     select d.idempotency_key as key from deliveries d

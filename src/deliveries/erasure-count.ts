@@ -1,6 +1,6 @@
 /**
- * The count of erasures, as a fence between an erasure and processes that plan deliveries. A plan carries the count from before its
- * leads were read; the statement that begins the plan compares counts, and begins nothing if it has risen.
+ * The count of erasures, as a fence between an erasure and processes that plan deliveries. A plan has the count from before its leads
+ * were read; the statement that begins the plan compares the counts, and begins nothing if the count has risen.
  */
 import { sql } from 'kysely'
 import { locks } from '../db/locks.ts'

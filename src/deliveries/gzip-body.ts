@@ -9,10 +9,10 @@ import type { LeadWithJson } from '../leads/lead-store.ts'
 import { BodyBuffers, frame, groupByPlace } from './body.ts'
 import { combineCrcs, findCrcShift } from './crc.ts'
 
-/** A stretch of a body as whole deflate blocks, none of them the last, that refer to nothing before them. */
+/** A stretch of a body as whole deflate blocks, which are not the last and refer to nothing before them. */
 interface Block {
   deflated: Buffer
-  /** Before compressing. */
+  /** Its bytes before compressing. */
   bytes: number
   crc: number
   /** For `combineCrcs`: moves the CRC of the bytes before this stretch over it. */
@@ -20,7 +20,7 @@ interface Block {
 }
 
 const blockCacheBytesMax = 16 * 1024 * 1024
-/** What an entry costs beside its bytes: the objects, the key, the links. */
+/** The cost of an entry besides its bytes: the objects, the key, the links. */
 const entryBytes = 500
 const keptBlockBytesMax = 256 * 1024
 
@@ -33,7 +33,7 @@ const level = 6
 /** Up to this many bytes are stored without compression. */
 const storedBytesMax = 256
 
-/** No name, no time, and no system: the same bytes everywhere. */
+/** Without name, time and system, so that the bytes are the same everywhere. */
 const header = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff])
 const trailerBytes = 8
 

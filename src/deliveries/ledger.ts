@@ -15,10 +15,10 @@ import { periodIn } from './runs.ts'
 export type DeliveryKind = Tables['deliveries']['kind']
 type DeliveryStatus = Tables['deliveries']['status']
 
-/** What a delivery is from its beginning to its end. */
+/** The values of a delivery that never change. */
 export interface DeliveryFacts {
   idempotencyKey: string
-  /** Of the run that began it. */
+  /** The period of the run that began it. */
   runId: number
   userId: number
   kind: DeliveryKind
@@ -30,13 +30,13 @@ export interface DeliveryFacts {
   bytes: number
 }
 
-/** A recorded attempt that this process is to make. */
+/** A recorded attempt that this process has to make. */
 export interface RecordedAttempt extends DeliveryFacts {
   attempt: 1 | 2
   /** It goes out compressed (contract 4.17). */
   gzip: boolean
   email: string
-  /** As it is stored. */
+  /** In its stored form. */
   receiverKey: string
   queryList: string
   contents: readonly LeadInBody[]
@@ -64,8 +64,8 @@ export const ledgerColumns = sql`
   d.run_id as "runId", d.user_id as "userId", d.kind, d.period, d.part, d.parts, d.queries, d.leads, d.bytes`
 
 /**
- * SQL over `d`: whether nothing of its push was ever sent and its period is over: then it is no longer owed (contract 3, `--resume`).
- * A live run still finishes its own period.
+ * SQL over `d`: whether its period is over and nothing of its push was ever sent: then it is no longer owed (contract 3, `--resume`). A
+ * live run still finishes its own period.
  */
 export const isTooLate = sql<boolean>`(d.attempts = 0 and d.kind in ('weekly', 'forced') and not ${isLive(sql`d.worker_id`)}
   and exists (select from runs r where r.id = d.run_id and d.period <> ${periodIn(sql`r.time_zone`)} offset 0)
@@ -76,7 +76,7 @@ export const isTooLate = sql<boolean>`(d.attempts = 0 and d.kind in ('weekly', '
 export const isWanted = sql<boolean>`(u.subscribed or d.attempts > 0 or d.kind = 'single')`
 
 /**
- * Which abandoned deliveries a process may take over: none, all, or the subscription pushes of all users or of one. A delivery is
+ * The abandoned deliveries that a process may take over: none, all, or the subscription pushes of all users or of one. A delivery is
  * abandoned when no live process has it.
  */
 export type Takeover = 'own' | 'all' | 'subscriptions' | { subscriptionOf: number }
@@ -110,7 +110,7 @@ export async function isAnythingAbandoned(db: Database): Promise<boolean> {
   return rows.length > 0
 }
 
-/** SQL over `d`: whether a live process other than `workerIds` has it in hand. */
+/** SQL over `d`: whether a live process other than `workerIds` is working on it. */
 export const isElsewhere = (workerIds: readonly number[]) =>
   sql<boolean>`(d.status = 'pending' and d.worker_id <> all (${workerIds}) and ${isLive(sql`d.worker_id`)})`
 
@@ -123,11 +123,11 @@ export const endsLost = (isLost: RawBuilder<boolean>) => sql`
   second_error = case when d.attempts = 2 and ${isLost} then coalesce(d.second_error, ${outcomeLost}) else d.second_error end`
 
 /**
- * Ends deliveries that get no further attempt: a dead worker left the second one without an outcome, the user was removed, a listing
- * was erased, or nothing was sent and the user has unsubscribed. Ends only deliveries of `workerIds` and abandoned ones within
- * `takeover`, since the process that has a delivery must end and report it; never those in `known`, whose attempts it is making.
- * Deletes deliveries that are too late. Returns the ended ones, and those of `workerIds` that an erasure has ended, but none in
- * `known`: what comes of such an attempt takes the end along.
+ * Ends deliveries that get no further attempt: a dead worker left the second one without an outcome, the user was removed, a listing was
+ * erased, or nothing was sent and the user has unsubscribed. Ends only deliveries of `workerIds` and abandoned ones within `takeover`,
+ * since the process that has a delivery must end and report it; never those in `known`, whose attempts it is making. Deletes deliveries
+ * that are too late. Returns the ended ones, and those of `workerIds` that an erasure has ended, except those in `known`: the outcomes of
+ * their attempts report the end.
  */
 export async function endAbandoned(
   db: Database,
@@ -162,7 +162,7 @@ export async function endAbandoned(
   return rows
 }
 
-/** Those of the deliveries `keys` that an erasure has ended since `workerIds` had their attempts recorded; the caller tells them. */
+/** The deliveries among `keys` that an erasure has ended since `workerIds` had their attempts recorded; the caller reports them. */
 async function takeErased(
   transaction: Database,
   workerIds: readonly number[],
@@ -184,8 +184,8 @@ const isFirstOf =
     attempts === 1 && underWay && workerId !== null && workerIds.includes(workerId)
 
 /**
- * Takes back attempts that were recorded and certainly not made: they are due at once. If a listing was erased meanwhile, a first
- * attempt is due without it and a second one ends its delivery. Returns the deliveries that ended, then or before.
+ * Takes back attempts that were recorded and certainly not made: they are due at once. If a listing was erased meanwhile, a first attempt
+ * is due without it and a second one ends its delivery. Returns the deliveries that ended, now or before.
  */
 export async function recordUnsent(
   db: Database,
@@ -214,7 +214,7 @@ export async function recordUnsent(
 
 /**
  * Takes back an attempt that was not made because a listing was erased: a first one is due at once, without the listing; a second one
- * ends its delivery. Returns the delivery if it ended, then or before.
+ * ends its delivery. Returns the delivery if it ended, now or before.
  */
 export async function endErased(
   db: Database,

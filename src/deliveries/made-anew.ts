@@ -1,6 +1,6 @@
 /**
- * Makes unsent deliveries anew after an erasure: they keep their keys and queries, and lose the erased listings, or have redacted ones
- * as they are by now. That is safe, since nobody has seen their old bodies.
+ * Makes unsent deliveries anew after an erasure: they keep their keys and queries, lose the erased listings, and have the redacted ones
+ * in their new form. That is safe, since nobody has seen their old bodies.
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
@@ -22,7 +22,7 @@ const deliveriesPerStatement = 100
 const none: ReadonlyMap<number, number> = new Map()
 
 /**
- * Makes those of the pending deliveries `keys` anew for which `isUnsent` holds, and returns how many. `replaced` has the new version of a
+ * Makes the pending deliveries among `keys` anew that fulfil `isUnsent`, and returns how many. `replaced` has the new version of a
  * redacted one. Locks all of them to the end of the transaction.
  */
 export async function makeAnew(
@@ -46,7 +46,7 @@ export async function makeAnew(
   return made
 }
 
-/** The version ids of a recipe with the new ones in their places: a recipe falls. */
+/** The version ids of a recipe with the new ones at their places, since the ids of a recipe fall. */
 const replace = (ids: readonly number[], replaced: ReadonlyMap<number, number>) =>
   ids.map((id) => replaced.get(id) ?? id).sort((a, b) => b - a)
 

@@ -11,7 +11,7 @@ import type { LeadToPlan, SharedLeads } from './shared-leads.ts'
 export interface QueryToPlan {
   /** The element of `queryList`, serialised. */
   json: string
-  /** The leads that it matches, as indexes into the `SharedLeads`: the newest first, cut to 300. */
+  /** The leads that it matches, as indexes of the `SharedLeads`: the newest first, cut to 300. */
   indexes: ArrayLike<number>
 }
 
@@ -20,7 +20,7 @@ export interface PlannedDelivery {
   parts: number
   queries: number
   leads: number
-  /** Of the whole body. */
+  /** The length of the whole body. */
   bytes: number
   queryList: string
   /** The newest first. */
@@ -31,7 +31,7 @@ export interface Plan {
   deliveries: PlannedDelivery[]
   /** Leads that exceed a part of their own. */
   tooLarge: LeadToPlan[]
-  /** Leads that a query brings, left out for another of their house that another query brings. */
+  /** Leads of a query that are left out because another query brings another listing of their house. */
   leftOut: LeadToPlan[]
 }
 
@@ -57,7 +57,7 @@ function mergeTwo(a: readonly LeadToPlan[], b: readonly LeadToPlan[]): LeadToPla
   return merged
 }
 
-/** The leads of any number of such lists, merged two by two: sorting them would take longer than all else here. */
+/** The leads of any number of such lists, merged two by two: sorting would take longer than everything else here. */
 function merge(lists: readonly LeadToPlan[][]): LeadToPlan[] {
   if (lists.length <= 1) return lists[0] ?? []
   const middle = lists.length >> 1
@@ -100,7 +100,7 @@ class Part {
   }
 }
 
-/** Each query's leads without those of the user's earlier queries and of houses that have one; versions that are gone are left out. */
+/** Each query's leads, without those of the user's earlier queries and of houses with an earlier lead; deleted versions are left out. */
 function dropRepeats(queries: readonly QueryToPlan[], shared: SharedLeads): Piece[] {
   shared.nextUser(queries.map(({ indexes }) => indexes))
   return queries.map(({ indexes }, query) => {
@@ -128,8 +128,8 @@ function dropTooLarge(piece: Piece, newPart: () => Part, bytesMax: number, tooLa
 }
 
 /**
- * Packs whole pieces, each into the first part with room. A piece that exceeds a part is torn: it fills parts of its own, and its
- * rest is packed like a whole piece.
+ * Packs whole pieces, each into the first part with room. A piece that exceeds a part is split: it fills parts of its own, and its rest
+ * is packed like a whole piece.
  */
 function pack(all: readonly Piece[], newPart: () => Part, bytesMax: number, tooLarge: LeadToPlan[]): Part[] {
   const pieces = all.map((piece) => dropTooLarge(piece, newPart, bytesMax, tooLarge))

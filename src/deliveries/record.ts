@@ -1,6 +1,6 @@
 /**
- * The two records of every delivery: its beginning, before a byte is sent, and the outcomes of its attempts. During a push one
- * statement writes both for many users: that costs little more than either alone.
+ * The two records of every delivery: its beginning, before a byte is sent, and the outcomes of its attempts. During a push one statement
+ * writes both for many users, which costs little more than either alone.
  */
 import { sql } from 'kysely'
 import { durably } from '../db/durably.ts'
@@ -12,19 +12,19 @@ import type { PlannedDelivery } from './plan.ts'
 import { encodeRecipes } from './recipe.ts'
 import { type CountingRun, countStatement } from './runs.ts'
 
-/** One push of one user, as it is to be begun. */
+/** One push of one user, before it is begun. */
 export interface PlannedPush {
   userId: number
   email: string
   kind: DeliveryKind
-  /** The scope of the claim that keeps a second push from being begun; null for `single` and `subscription`. */
+  /** The scope of the claim that prevents a second push; null for `single` and `subscription`. */
   scope: string | null
   /** A hash of the queries: the guard compares only deliveries with the same one. */
   queriesMark?: number
   deliveries: readonly (PlannedDelivery & { idempotencyKey: string })[]
   /** The count of erasures from before any lead of the push was read. */
   erasures: number
-  /** The server from which it was planned: on another, ids and versions may mean something else. */
+  /** The server whose data it was planned from: on another, ids and versions may have another meaning. */
   server: string
 }
 
@@ -37,7 +37,7 @@ export interface RecordedOutcome {
   httpStatus: number | null
   error: string | null
   durationMs: number
-  /** What the receiver said when it refused. */
+  /** The words with which the receiver refused. */
   answer?: string
   /** The pause before the second attempt, if there is one. */
   retryDelayMs: number
@@ -65,7 +65,7 @@ export interface RecordedOutcomes {
 
 /**
  * Records the outcomes of attempts. An outcome may come late, when the delivery has gone on without it: a success still makes the
- * delivery `delivered`. One of an attempt that the database does not know is left out. Harmless when repeated.
+ * delivery `delivered`. The outcome of an attempt that the database does not know is left out. Harmless when repeated.
  */
 export async function recordOutcomes(
   db: Database,
@@ -92,7 +92,7 @@ export interface RecordedPushes<Push extends PlannedPush = PlannedPush> {
   live: boolean
   /** The count of erasures now. If the pushes were planned under another count, nothing was begun. */
   erasures: number
-  /** The pushes that were begun. The users of the others had theirs, or may not be served any more. */
+  /** The pushes that were begun. The other users already have theirs, or may not be served any more. */
   begun: Push[]
   /** The first attempts that were recorded with them. */
   attempts: RecordedAttempt[]
@@ -100,7 +100,7 @@ export interface RecordedPushes<Push extends PlannedPush = PlannedPush> {
   busy: Push[]
   /** The states of the deliveries whose outcomes were recorded. */
   told: DeliveryState[]
-  /** As in `RecordedOutcomes`. */
+  /** The same as in `RecordedOutcomes`. */
   statement: number | null
 }
 

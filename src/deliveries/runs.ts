@@ -15,7 +15,7 @@ export interface Run {
   id: number
   /** `2026-W47`, fixed when the run began. */
   period: string
-  /** The run does not deliver listings that were last seen before this. */
+  /** The run does not deliver listings that no import had since then. */
   seenSince: Date
   /** The time zone of the last run, if it differs. */
   otherTimeZone: string | undefined
@@ -37,7 +37,7 @@ export const isPeriodOver = (period: RawBuilder<string>) =>
 /** SQL: whether the run `run` counts: one in the future was written by a wrong clock, and is ignored (contract 4.13). */
 export const hasBegun = (run: RawBuilder<unknown>) => sql<boolean>`${run}.started_at <= now()`
 
-/** SQL: whether the run `run` may still go on: its process is live, or may be frozen. */
+/** SQL: whether the run `run` may still continue: its process is live, or may be frozen. */
 export const isUnderWay = (run: RawBuilder<unknown>) =>
   sql<boolean>`(${run}.outcome = 'running' and (${isLive(sql`${run}.worker_id`)}
     or ${hasBegun(run)} and ${run}.started_at > now() - ${frozenRunDays} * interval '1 day'))`
@@ -61,7 +61,7 @@ export async function findPeriod(
   }
 }
 
-/** What is recorded of a run when it begins. */
+/** The first content of a run's row. */
 export interface RunToStart {
   command: RunCommand
   resumable: boolean
@@ -100,19 +100,19 @@ export interface CountingRun {
 }
 
 /**
- * SQL: counts a statement of the run, last of all that it does, and returns the new count; no row on another server. `isDone`: whether
- * the statement writes anything.
+ * SQL: counts a statement of the run, as its last action, and returns the new count; no row on another server. `isDone`: whether the
+ * statement writes anything.
  */
 export const countStatement = ({ runId, server }: CountingRun, isDone = sql<boolean>`true`) => sql`
   update runs set statements = statements + 1 where id = ${runId} and this_server() = ${server} and ${isDone} returning statements`
 
-/** How many statements of the run the database knows of; undefined: not even of the run. */
+/** How many statements of the run the database knows; undefined: it does not even know the run. */
 export async function findStatements(db: Database, runId: number): Promise<number | undefined> {
   const row = await rideOut(() => db.selectFrom('runs').select('statements').where('id', '=', runId).executeTakeFirst())
   return row?.statements
 }
 
-/** Records that the database lost what it had confirmed to a run, also where its row is gone: it can be resumed. */
+/** Records that the database lost confirmed records of a run, even if its row is gone, so that it can be resumed. */
 export async function recordLoss(
   db: Database,
   { id, period }: Run,
@@ -134,8 +134,8 @@ export async function recordLoss(
 const toCanonical = (timeZone: string) => new Intl.DateTimeFormat('en', { timeZone }).resolvedOptions().timeZone
 
 /**
- * The time zone of the last run, if it is not `timeZone`. A weekly run goes before others, since any machine may resume every hour;
- * runs that were held do not count.
+ * The time zone of the last run, if it is not `timeZone`. The last weekly run counts before others, since any machine may resume every
+ * hour; held runs do not count.
  */
 export async function findOtherTimeZone(db: Database, timeZone: string): Promise<string | undefined> {
   const { rows } = await rideOut(() =>
@@ -153,17 +153,17 @@ export async function findOtherTimeZone(db: Database, timeZone: string): Promise
 export interface ImportVolume {
   /** Distinct listings, however often imported. */
   listings: number
-  /** The filled fields of their last records; null where an older version imported some without counting. */
+  /** The filled fields of their last records; null if an older version imported some without counting. */
   filledFields: number | null
 }
 
-/** The volume of a source: of the listings that it has. */
+/** The volume of the listings that a source has. */
 export interface SourceVolume extends ImportVolume {
   sourceId: number
   name: string
 }
 
-/** What is recorded of the guard's verdict on a run. */
+/** The record of the guard's verdict on a run. */
 export interface VerdictToRecord {
   importVolume: ImportVolume
   sources: readonly SourceVolume[]
@@ -224,8 +224,8 @@ export async function wasHeldBefore(db: Database, period: string, runId: number)
 }
 
 /**
- * Records the end of a run; `heldUsers`: how many users the guard held back; `heldByAnswers`: why its answers held it. Returns false,
- * and records nothing, where the run is gone or another server answers than the worker knows: then its records may be gone.
+ * Records the end of a run; `heldUsers`: how many users the guard held back; `heldByAnswers`: why its answers held it. Returns false, and
+ * records nothing, if the run is gone or another server answers than the worker knows: then its records may be gone.
  */
 export async function endRun(
   db: Database,
@@ -265,7 +265,7 @@ export interface OpenRun {
   cameToEnd: boolean
 }
 
-/** Runs for all users of `period` that left some: interrupted, or with users whom the guard held back; the oldest first. */
+/** Runs for all users of `period` that left some, the oldest first: interrupted ones, or with users whom the guard held back. */
 export async function findInterruptedRuns(db: Database, period: string): Promise<OpenRun[]> {
   const { rows } = await rideOut(() =>
     sql<OpenRun>`
@@ -293,7 +293,7 @@ export async function closeInterruptedRuns(db: Database, runIds: readonly number
   )
 }
 
-/** Live workers other than ours that have a run, a range of users or a delivery in hand. */
+/** Live workers other than ours with a run, a range of users or a delivery. */
 export async function findOthersAtWork(db: Database, workerIds: readonly number[]): Promise<OtherWorker[]> {
   return await findOtherWorkers(
     db,

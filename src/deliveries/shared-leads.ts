@@ -1,26 +1,26 @@
 /**
- * The leads that the queries of some users match together, each version at one index, so that it is looked up once for all of
- * them; and which leads the current user already has. A version that is gone is undefined.
+ * The leads that the queries of some users match, each version at one index, so that it is looked up once for all of them; and the leads
+ * that the current user already has. A deleted version is undefined.
  */
 import type { LeadInBody } from '../leads/lead-store.ts'
 
 export interface LeadToPlan extends LeadInBody {
   leadId: number
-  /** The length of its JSON as UTF-8. */
+  /** The length of its JSON in UTF-8. */
   bytes: number
 }
 
 /** Hands each user a lead at most once, and one lead of a house. `nextUser` comes before the first `take`. */
 export class SharedLeads {
   private readonly leads: readonly (LeadToPlan | undefined)[]
-  /** The houses of leads, by id, of which others among these are too (contract 4.20). */
+  /** The houses of leads, by id, if several of these leads are of one house (contract 4.20). */
   private readonly rivals: ReadonlyMap<number, string>
   /** At each index: the first index of the same lead, of which there may be several versions. */
   private readonly firstIndexes: Int32Array
   /** By first index: the number of the user who took the lead last. */
   private readonly takers: Int32Array
   private user = 0
-  /** The leads that the current user does not get, for another of their house. */
+  /** The leads that the current user does not get because of another one of their house. */
   leftOut: LeadToPlan[] = []
 
   constructor(leads: readonly (LeadToPlan | undefined)[], rivals: ReadonlyMap<number, string> = new Map()) {
@@ -36,14 +36,14 @@ export class SharedLeads {
     }
   }
 
-  /** Leads are taken for the next user from here on, who has none yet. `lists`: the indexes that the user's queries match. */
+  /** From here on leads are taken for the next user, who has none yet. `lists`: the indexes that the user's queries match. */
   nextUser(lists: readonly ArrayLike<number>[]): void {
     this.user++
     this.leftOut = []
     if (this.rivals.size > 0) this.leaveOut(lists)
   }
 
-  /** The lead at `index`; undefined where the user already has a version of it, or one of its house, or the version is gone. */
+  /** The lead at `index`; undefined if the user already has a version of it or a lead of its house, or if the version is deleted. */
   take(index: number): LeadToPlan | undefined {
     const first = this.firstIndexes[index] as number
     if (this.takers[first] === this.user) return undefined
@@ -51,7 +51,7 @@ export class SharedLeads {
     return this.leads[index]
   }
 
-  /** Of a house the lead that was imported first counts, which has the lowest id: the others are as good as taken. */
+  /** The lead of a house that was imported first counts; it has the lowest id. The others are treated as taken. */
   private leaveOut(lists: readonly ArrayLike<number>[]): void {
     const firstOf = new Map<string, number>()
     const contested: { lead: LeadToPlan; house: string; index: number }[] = []

@@ -1,9 +1,9 @@
-/** What a hook said when it refused a trigger (contract 4.16): the last of it, one row a hook. */
+/** The words with which a hook last refused a trigger (contract 4.16): one row a hook. */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import type { TriggerToRecord } from './record-triggers.ts'
 
-/** After the outcomes themselves. Of a hook the last one counts; not where the hook was removed, or its lead erased, meanwhile. */
+/** After the outcomes themselves. The last answer of a hook counts, unless the hook was removed, or its lead erased, meanwhile. */
 export async function recordHookAnswers(db: Database, outcomes: readonly TriggerToRecord[]): Promise<void> {
   const lastOf = new Map(
     outcomes.filter(({ answer, gone }) => answer !== undefined && !gone).map((outcome) => [outcome.hookId, outcome]),

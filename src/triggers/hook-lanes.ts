@@ -1,6 +1,6 @@
 /**
- * Decides which hooks may get another trigger now (contract 6.5): each at its own pace, few of one host at a time,
- * and hooks that may hang never take all of the room. Pure: times are passed in, in milliseconds of `performance.now()`.
+ * Decides which hooks may get another trigger now (contract 6.5): each at its own pace, few of one host at a time. Hooks that may hang
+ * never take all of the room. Pure: times are passed in, in milliseconds of `performance.now()`.
  */
 import { triggersAtOnceMax, triggersAtOncePerHookMax, triggersPerSecondMax } from '../base/limits.ts'
 import { type HookEvent, type HookState, nextState } from './hook-state.ts'
@@ -21,22 +21,22 @@ export interface DueHook {
 export interface Lane extends DueHook {
   host: string
   state: HookState
-  /** Triggers that were taken and whose outcome is not recorded yet, by names that are theirs alone. */
+  /** Triggers that were taken and whose outcome is not recorded yet, by their unique names. */
   inHand: Set<string>
-  /** The one of them that waits for its turn at the host. */
+  /** The trigger among them that waits for its turn at the host. */
   waiting: string | null
   /** Whether it has answered in this run; until then, and after a failure, it gets one trigger at a time. */
   hasAnswered: boolean
   nextAtMs: number
 }
 
-/** Each time hooks are found for half of them, all that is due is read. */
+/** Finding hooks for half of them reads all due triggers. */
 export const lanesMax = 512
-/** One host's hooks never take all lanes: its pace would be that of all others. */
+/** The hooks of one host never take all lanes: otherwise its pace would bind all others. */
 const lanesPerHostMax = 64
-/** A host that has a turn every 37 ms keeps busy with so many that wait, also where the database takes its time. */
+/** So many waiting triggers keep a host with a turn every 37 ms busy, even while the database is slow. */
 const waitingPerHostMax = 8
-/** Hooks that did not answer their last attempt get no more of the room: a quarter is kept for the others. */
+/** Hooks that did not answer their last attempt get at most so much of the room: a quarter is kept for the others. */
 const unprovenAtOnceMax = triggersAtOnceMax * 0.75
 const spacingMs = 1_000 / triggersPerSecondMax
 
@@ -57,12 +57,12 @@ export class HookLanes {
     return [...this.lanes.values()]
   }
 
-  /** How many triggers more may be under way. */
+  /** How many more triggers may be under way. */
   get room(): number {
     return triggersAtOnceMax - this.onWire
   }
 
-  /** How many hooks more the run may know. */
+  /** How many more hooks the run may know. */
   get hooksRoom(): number {
     return lanesMax - this.lanes.size
   }
@@ -77,7 +77,7 @@ export class HookLanes {
     return this.onWire === 0
   }
 
-  /** The hosts of which the run may know no more hooks. */
+  /** The hosts whose further hooks the run may not know. */
   get fullHosts(): string[] {
     return [...countHosts(this.lanes.values())].filter(([, count]) => count >= lanesPerHostMax).map(([host]) => host)
   }
@@ -115,14 +115,14 @@ export class HookLanes {
     return ready
   }
 
-  /** Lets go the lanes to which nothing may be sent and nothing is under way, and whose pace is over. */
+  /** Drops lanes to which nothing may be sent, with nothing under way, and whose pace is over. */
   letGoDone(nowMs: number): void {
     for (const { id, state, inHand, nextAtMs } of this.lanes.values()) {
       if (state !== 'due' && inHand.size === 0 && nextAtMs <= nowMs) this.lanes.delete(id)
     }
   }
 
-  /** Notes that a trigger was taken for `lane`; returns a function to call when it is no longer on the wire, or was given back. */
+  /** Notes that a trigger was taken for `lane`. Returns a function to call when it is no longer on the wire, or was given back. */
   begin(lane: Lane, trigger: string): () => void {
     // to the end of the line
     this.lanes.delete(lane.id)
@@ -145,7 +145,7 @@ export class HookLanes {
     lane.nextAtMs = nowMs + spacingMs
   }
 
-  /** In how many milliseconds the pace allows another trigger to some lane, or the run to let it go; infinite where no lane waits for that. */
+  /** The milliseconds until the pace allows a lane another trigger, or the run to drop the lane; infinite if no lane waits for that. */
   untilNextMs(nowMs: number): number {
     let untilMs = Number.POSITIVE_INFINITY
     for (const { nextAtMs } of this.lanes.values()) if (nextAtMs > nowMs) untilMs = Math.min(untilMs, nextAtMs - nowMs)

@@ -27,7 +27,7 @@ export type HookEvent =
   | 'subscribed'
   | 'ended'
 
-/** Where an event is not named, the state stays. What is found for a hook that is off was asked for by `--again`. */
+/** If an event is not named, the state stays. Triggers that are found for a hook that is off come from `--again`. */
 export const hookStates: Readonly<Record<HookState, Partial<Record<HookEvent, HookState>>>> = {
   idle: { found: 'due', stalled: 'paused', 'used up': 'off', ended: 'gone' },
   due: { emptied: 'idle', stalled: 'paused', 'used up': 'off', ended: 'gone' },
@@ -40,14 +40,14 @@ export const nextState = (state: HookState, event: HookEvent): HookState => hook
 
 /** A failed attempt, as far as the hook's pause depends on it. */
 export interface HookFailure {
-  /** How long the answer asks to wait; null where it does not say. */
+  /** How long the answer asks to wait; null if it does not say. */
   retryAfterMs: number | null
   timedOut: boolean
 }
 
 /**
- * The pause of the hook after a failure, which is the `row`th in a row; null where it delays its own trigger alone. After a timeout, or
- * too many in a row, it is the first of the schedule, unless a longer one is asked for.
+ * The pause of the hook after its `row`th failure in a row; null if the failure delays only its own trigger. After a timeout, or too many
+ * failures in a row, it is the first pause of the schedule, unless the answer asks for a longer one.
  */
 export function pauseAfter({ retryAfterMs, timedOut }: HookFailure, row: number): number | null {
   const ownMs = timedOut || row >= failuresInARow ? triggerPausesMs[0] : null

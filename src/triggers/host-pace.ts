@@ -7,7 +7,7 @@ export const hostOf = (url: string): string =>
   URL.canParse(url) ? new URL(url).hostname.replace(/\.$/, '').toLowerCase() : ''
 
 export class HostPace {
-  /** For each host that was called lately, when its next attempt may begin. */
+  /** The time of the next allowed attempt, for each host that was called lately. */
   private readonly turns = new Map<string, Promise<void>>()
   private readonly wait: (ms: number) => Promise<unknown>
 
@@ -16,7 +16,7 @@ export class HostPace {
     this.wait = wait
   }
 
-  /** Waits until an attempt at `host` may begin; it must begin at once. Who asks first is first. */
+  /** Waits until an attempt at `host` may begin, in the order of the calls. It must begin at once. */
   async waitForTurn(host: string): Promise<void> {
     const turn = this.turns.get(host) ?? Promise.resolve()
     const next: Promise<void> = turn.then(async () => {

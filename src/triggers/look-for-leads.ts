@@ -1,8 +1,7 @@
 /**
- * The first half of `trigger`: finds which events of leads are due for which hooks (contract 6.1). Each hook
- * knows the import up to which it was looked at. What later imports brought is collected once for many hooks, and matched with
- * the searches of the hooks' users. A group of hooks is looked at in one transaction, so that nothing is forgotten or found
- * twice.
+ * The first half of `trigger`: finds which events of leads are due for which hooks (contract 6.1). Each hook knows the import up to which
+ * it was looked at. The news of later imports are collected once for many hooks, and matched with the searches of the hooks' users. A
+ * group of hooks is looked at in one transaction, so that nothing is forgotten or found twice.
  */
 import { sql } from 'kysely'
 import { leadsPerHookMax } from '../base/limits.ts'
@@ -14,31 +13,31 @@ import { findCounted, isListed, type Live } from '../matching/listed.ts'
 import { kinds } from './kinds/kinds.ts'
 import { lostColumns, lostOf } from './lost-triggers.ts'
 
-/** Hooks that are looked at together. They are locked while what is due to them is recorded. */
+/** Hooks that are looked at together. They are locked while their due triggers are recorded. */
 const hooksPerGroup = 1_000
-/** Hooks times new leads in one statement, which would have to hold so many pairs if every lead were for every hook. */
+/** Hooks times new leads in one statement: the number of pairs if every lead were for every hook. */
 const pairsPerStatement = 5_000_000
 /** The leads of a hook and kind in one row of `lost_triggers`, which bounds what `trigger --again` takes at a time. */
 const lostPerRow = 10_000
 /** From so many searches by words on, an index of the new leads' words pays off. */
 const searchesPerIndex = 10
 
-/** What a look found; counts. */
+/** The counts of a look. */
 export interface Looked {
   hooks: number
   /** Triggers that are due now. */
   found: number
-  /** Those beyond the 300 newest of a kind of a hook, which are sent by `trigger --again` alone. */
+  /** Triggers beyond the 300 newest of a kind for a hook, which only `trigger --again` sends. */
   dropped: number
 }
 
-/** What to look at, and whom to tell. */
+/** The range of the look, and its listeners. */
 export interface LookOptions {
   /** The id of the last committed import: leads up to it are looked at. */
   upTo: number
   /** A listing last seen longer ago is due for no hook. */
   maxLeadAgeMs: number
-  /** With `once` no listing is due while one of its house that was imported before it is live (contract 4.20). */
+  /** With `once` no listing is due while a live listing of its house was imported before it (contract 4.20). */
   sameHouse?: Live['sameHouse'] | undefined
   stop: AbortSignal
   onAway?: (error: unknown) => void
@@ -82,7 +81,7 @@ async function lookInTransaction(opened: OpenDatabase, ids: readonly string[], o
   })
 }
 
-/** Looks within the transaction of `db`: first what is due, then the locks, then what they protect. */
+/** Looks within the transaction of `db`: first finds due triggers, then takes the locks, then writes. */
 async function lookAtGroup(db: Database, ids: readonly string[], options: LookOptions): Promise<Looked> {
   const { upTo } = options
   const { rows: hooks } = await sql<HookToLook>`
@@ -107,7 +106,7 @@ async function lookAtGroup(db: Database, ids: readonly string[], options: LookOp
   return await recordDue(db, hooks, upTo)
 }
 
-/** Makes `fresh_leads`, what is new in the imports after `since`, and returns the number of its rows. */
+/** Makes `fresh_leads`, the news of the imports after `since`, and returns the number of its rows. */
 async function collectFresh(
   db: Database,
   hookIds: readonly string[],
@@ -128,7 +127,7 @@ async function collectFresh(
       ? sql`(select ${findCounted(sql`l`, seenSince)} is null from leads l where l.id = f.id)`
       : sql`true`
   const range = {
-    // all their versions lie above the last one before the first of these imports
+    // all versions of these imports lie above the last one before the first of them
     base: sql`(select base_version_id from imports where id > ${since} order by id limit 1)`,
     since,
     upTo,
@@ -162,8 +161,8 @@ interface HookToLook {
 }
 
 /**
- * Records the due leads, and that the hooks have been looked at. Skips hooks that were removed or looked at meanwhile. What is
- * due to a hook that is switched off, or beyond its newest, is kept as lost.
+ * Records the due triggers, and that the hooks have been looked at. Skips hooks that were removed or looked at meanwhile. Triggers for a
+ * hook that is switched off, or beyond its newest, are kept as lost.
  */
 async function recordDue(db: Database, hooks: readonly HookToLook[], upTo: number): Promise<Looked> {
   const { rows: locked } = await sql<{ id: string; off: boolean }>`
@@ -203,8 +202,8 @@ async function recordDue(db: Database, hooks: readonly HookToLook[], upTo: numbe
 }
 
 /**
- * SQL: what is new to each hook, ranked within its kind from the newest, which has rank 1. Queries of one meaning are matched once; a
- * lead that several queries of a user match is due once.
+ * SQL: the news for each hook, ranked within its kind from the newest, which has rank 1. Queries with the same meaning are matched once;
+ * a lead that several queries of a user match is due once.
  */
 const rankLeads = (hookIds: readonly string[]) => sql`
   with given as materialized (

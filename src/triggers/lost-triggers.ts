@@ -1,12 +1,12 @@
 /**
- * Triggers that a hook did not get: abandoned ones, and those beyond the newest of a run. They are kept for `trigger --again`
- * (contract 6.1, 6.4), which makes them due anew.
+ * Triggers that a hook did not get: abandoned ones, and those beyond the newest of a run. They are kept for `trigger --again` (contract
+ * 6.1, 6.4), which makes them due again.
  */
 import { sql } from 'kysely'
 import { lostKeptDays } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 
-/** Which lost triggers to make due: of one hook or of all, lost in so many milliseconds; undefined: all that are kept. */
+/** The lost triggers to make due: of one hook or of all, lost within so many milliseconds; undefined: all that are kept. */
 export interface LostToRenew {
   hookId: string | undefined
   sinceMs: number | undefined
@@ -19,13 +19,13 @@ const daysMs = 86_400_000
 /** The columns of `lost_triggers` that `lostOf` fills. */
 export const lostColumns = sql`hook_id, kind, lead_ids, version_ids, occurred_at, payloads`
 
-/** SQL: those columns for rows of `triggers`, or the like, which are to be grouped by hook and kind. */
+/** SQL: those columns for rows of `triggers`, or similar ones, which the caller groups by hook and kind. */
 export const lostOf = sql`hook_id, kind, array_agg(lead_id), array_agg(version_id), array_agg(occurred_at), array_agg(payload)`
 
 /**
- * Makes lost triggers due, with their schedule from the beginning. A `webhook-id` follows from hook and event, so it is that of
- * the earlier attempts. Listings that were erased or pruned meanwhile are left out; what is due for one
- * that is gone waits, as any trigger does. A run at the same time takes other rows.
+ * Makes lost triggers due, with their schedule from the beginning. A `webhook-id` follows from hook and event, so it is that of the
+ * earlier attempts. Listings that were erased or pruned meanwhile are left out. A trigger for a listing that is gone waits, as always. A
+ * run at the same time takes other rows.
  */
 export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays * daysMs }: LostToRenew): Promise<void> {
   const { rows: start } = await sql<{ upTo: number | null; since: string }>`

@@ -1,6 +1,6 @@
 /**
- * Records what came of attempts: in one transaction that locks the hooks first, in the order of their ids, so that what follows sees what
- * was committed while it waited. A success counts whenever it comes; a failure counts while this process has the trigger in hand.
+ * Records the outcomes of attempts: in one transaction that first locks the hooks, in the order of their ids, so that later statements
+ * see everything that was committed while it waited. A success always counts; a failure counts while this process has the trigger.
  */
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { triggerJitter, triggerPausesMs } from '../base/limits.ts'
@@ -26,16 +26,16 @@ export interface TriggerToRecord extends TriggerKey, TriggerOutcome {
 const rowsOf = (objects: readonly object[], columns: string): RawBuilder<unknown> =>
   sql`json_to_recordset(${JSON.stringify(objects)}::json) as o (${sql.raw(columns)})`
 
-/** SQL: the outcomes as rows `o`, and whether `t` is the trigger of one. */
+/** SQL: the outcomes as rows `o`, and whether `t` is the trigger of an outcome. */
 const outcomesOf = (outcomes: readonly TriggerToRecord[]) =>
   rowsOf(outcomes, '"hookId" uuid, "versionId" bigint, kind text, error text, "retryAfterMs" double precision')
 const isOfOutcome = sql<boolean>`(t.hook_id = o."hookId" and t.version_id = o."versionId" and t.kind = o.kind)`
 
-/** What recording changed besides the triggers themselves. */
+/** The changes besides those of the triggers themselves. */
 export interface RecordedTriggers {
   /** The hooks that were switched off. */
   offIds: string[]
-  /** How many due triggers ended with their hook, or were put by with it, without having begun. */
+  /** How many due triggers ended with their hook, or were set aside with it, without an attempt under way. */
   ended: number
 }
 
@@ -73,7 +73,7 @@ export async function recordTriggers(
   })
 }
 
-/** What failed is due again after the pause of the schedule. */
+/** Failed triggers are due again after the pause of the schedule. */
 async function postpone(db: Transaction<Tables>, ids: readonly number[], failed: readonly TriggerToRecord[]) {
   if (failed.length === 0) return
   await sql`
@@ -85,8 +85,8 @@ async function postpone(db: Transaction<Tables>, ids: readonly number[], failed:
 }
 
 /**
- * What is abandoned becomes a lost trigger. A hook that used up the schedule for one trigger with nothing delivered meanwhile is switched
- * off (contract 6.5), and all its triggers are lost. Returns such hooks.
+ * Abandoned triggers become lost ones. A hook is switched off if one trigger used up its schedule with nothing delivered meanwhile
+ * (contract 6.5); then all its triggers are lost. Returns these hooks.
  */
 async function abandon(db: Transaction<Tables>, ids: readonly number[], outcomes: readonly TriggerToRecord[]) {
   const abandoned = outcomes.filter((outcome) => outcome.abandoned)

@@ -13,17 +13,17 @@ import type { Lead } from '../leads/lead.ts'
 import type { TriggerEvent } from './kinds/kind.ts'
 import { kinds } from './kinds/kinds.ts'
 
-/** Everything that an attempt sends, and where. */
+/** The content of an attempt, and its target. */
 export interface TriggerRequest {
   url: string
   webhookId: string
   href: string
   body: string
-  /** Each signs: a platform takes whichever signature it knows. */
+  /** Each of them signs: a platform accepts any signature that it knows. */
   signingSecrets: readonly string[]
 }
 
-/** What came of an attempt. */
+/** The outcome of an attempt. */
 export interface TriggerOutcome {
   ok: boolean
   /** The answer was 410: the platform no longer wants the hook. */
@@ -31,17 +31,17 @@ export interface TriggerOutcome {
   httpStatus: number | null
   /** One line in plain words, without secrets and without text from the answer. */
   error: string | null
-  /** How long the answer asks to wait; null where it does not say. */
+  /** How long the answer asks to wait; null if it does not say. */
   retryAfterMs: number | null
   timedOut: boolean
   durationMs: number
-  /** What the hook said when it refused, where that is kept (contract 4.16). */
+  /** The words with which the hook refused, if they are kept (contract 4.16). */
   answer?: string
 }
 
 /**
- * The request that brings the event to the hook. The `webhook-id` follows from hook, event and time, so that every attempt of
- * the trigger has the same one, and no other trigger has it.
+ * The request that brings the event to the hook. The `webhook-id` follows from hook, event and time, so every attempt of the trigger has
+ * the same one, and no other trigger has it.
  */
 export function buildTriggerRequest(
   hook: { id: string; url: string },
@@ -60,7 +60,7 @@ export function buildTriggerRequest(
   }
 }
 
-/** The outcome where a stored signing secret is damaged: nothing was sent. */
+/** The outcome if a stored signing secret is damaged: nothing was sent. */
 export const damagedSecret: TriggerOutcome = {
   ok: false,
   gone: false,
@@ -103,7 +103,7 @@ export async function sendTrigger(
   }
   const { status } = outcome
   const ok = status >= 200 && status < 300
-  // its URL lets whoever has it start a workflow
+  // anybody with its URL could start a workflow
   const answer = keepsAnswer ? readAnswer(outcome, [...signingSecrets, ...secretsOf(url)]) : undefined
   const retryAfterMs = ok ? null : parseRetryAfter(outcome, now.getTime(), triggerRetryAfterMsMax)
   return {

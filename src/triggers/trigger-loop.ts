@@ -1,6 +1,6 @@
 /**
- * Sends due triggers as the run that has the duty, while a look finds what is due. It knows a few hundred hooks at a time, and finds more
- * as long as there is room; `HookLanes` decides how much each hook gets.
+ * Sends due triggers as the run that has the duty, while a look finds due ones. It knows a few hundred hooks at a time, and finds more as
+ * long as there is room; `HookLanes` decides how much each hook gets.
  */
 import { triggerPausesMs } from '../base/limits.ts'
 import { Sleeper } from '../base/sleeper.ts'
@@ -35,15 +35,15 @@ import {
   triggerDuty,
 } from './trigger-store.ts'
 
-/** What a run needs, and whom it tells. */
+/** The dependencies and listeners of a run. */
 export interface TriggerContext {
   opened: OpenDatabase
-  /** Without it only signing secrets that are stored as they are can be used. */
+  /** Without it only signing secrets that are stored in plain form can be used. */
   vault?: Vault | undefined
   settings: {
     leaseMs: number
     maxLeadAgeMs: number
-    /** Of a house on several sites one listing may count (contract 4.20); by default each does. */
+    /** With `once` one listing counts of a house on several sites (contract 4.20); by default each does. */
     sameHouse?: Live['sameHouse']
     allowInsecureHooks: string | undefined
     hookHosts?: readonly string[] | undefined
@@ -65,7 +65,7 @@ export interface TriggerContext {
   sleeper?: Sleeper
 }
 
-/** What the loop has beside that: `worker` has the duty. */
+/** What the loop needs besides: `worker` has the duty. */
 interface TriggerLoopContext extends TriggerContext {
   timeoutMs: number
   http: HookHttp
@@ -149,7 +149,7 @@ export class TriggerLoop {
     this.sleeper.wake()
   }
 
-  /** Works on the database, also where that is away for a while. */
+  /** Works on the database, and waits if that is away for a while. */
   private on<T>(work: (db: Database) => Promise<T>): Promise<T> {
     return rideOut(() => work(this.context.opened.db), this.context.onAway)
   }
@@ -158,7 +158,7 @@ export class TriggerLoop {
     return { ids: this.context.worker.ids, dueUntil: this.dueUntil }
   }
 
-  /** Begins to look for what is due. */
+  /** Begins to look for due triggers. */
   private async beginRound(): Promise<void> {
     const { opened, settings, stop, onAway } = this.context
     await this.on((db) => renewAside(db, settings.maxLeadAgeMs))
@@ -201,7 +201,7 @@ export class TriggerLoop {
     }
   }
 
-  /** Begins another round where another run asked for it. */
+  /** Begins another round if another run asked for it. */
   private async hear(): Promise<void> {
     if (this.looks > 0 || performance.now() < this.heardAtMs + lookAgainMs) return
     this.heardAtMs = performance.now()
@@ -209,7 +209,7 @@ export class TriggerLoop {
   }
 
   /**
-   * Whether the run is over. A process that lost its lease found nothing to take, so only one that still has the duty may believe that
+   * Whether the run is over. A process without a lease finds nothing to take, so only a process that still has the duty may conclude that
    * nothing is due.
    */
   private async end(): Promise<boolean> {
@@ -239,7 +239,7 @@ export class TriggerLoop {
   }
 
   private async findHooks(): Promise<number> {
-    // set before the look: hooks that become due during it are worth another
+    // set before the look: hooks that become due during it are worth another look
     this.lookAtMs = performance.now() + lookAgainMs
     const { hooksRoom } = this.lanes
     const hooks = await this.on((db) => findDueHooks(db, this.now, this.lanes))
@@ -283,7 +283,7 @@ export class TriggerLoop {
   private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
     const { http, timeoutMs, settings } = this.context
     const { leaseMs, keepAnswers = 'off' } = settings
-    // not where this process stops, the hook failed, or another process may have the duty by now
+    // not if this process stops, the hook failed, or another process may have the duty by now
     const freshMs = Math.max(leaseMs - timeoutMs, leaseMs / 2)
     const mayGo = () => !this.stopping && lane.state === 'due' && performance.now() - takenAtMs <= freshMs
     const putBack = async () => {
@@ -310,7 +310,7 @@ export class TriggerLoop {
     this.note(lane, trigger, request, outcome)
   }
 
-  /** Those of its signing secrets that can be decrypted; undefined where none can. Throws `usage` as `Vault.open` does. */
+  /** The signing secrets that can be decrypted; undefined if there are none. Throws `usage` as `Vault.open` does. */
   private async openSecrets({ userId, signingSecrets }: TakenTrigger): Promise<string[] | undefined> {
     const stored = signingSecrets.map((each) =>
       openIntact(this.context.vault ?? plainVault, each, signingSecretsOf(userId)),

@@ -1,6 +1,6 @@
 /**
- * Finds what is due, and marks each trigger before it is sent, in a statement that checks that the run still has the duty: `leads forget`
- * waits for what is marked.
+ * Finds due triggers, and marks each before it is sent, in a statement that checks that the run still has the duty: `leads forget` waits
+ * for marked triggers.
  */
 import { type RawBuilder, sql } from 'kysely'
 import { hasDuty } from '../db/duties.ts'
@@ -15,7 +15,7 @@ import { fateOf } from './kinds/kinds.ts'
 /** The duty of the run that sends. */
 export const triggerDuty = 'triggers'
 
-/** Which trigger; no two have all three alike. */
+/** The identity of a trigger: no two triggers have all three values alike. */
 export interface TriggerKey {
   hookId: string
   versionId: number
@@ -26,14 +26,17 @@ export interface TriggerKey {
 export interface TakenTrigger extends TriggerKey, TriggerEvent {
   leadId: number
   userId: number
-  /** Those of the integration that count now, as they are stored; two while a rotation overlaps. */
+  /** The signing secrets of the integration that count now, in their stored form; two while a rotation overlaps. */
   signingSecrets: readonly string[]
   /** How many attempts have failed before. */
   attempts: number
   fate: Fate
-  /** Of the lead's JSON: that of the version, or where that is erased or pruned the current one; null where the lead is erased. */
+  /**
+   * The length of the lead's JSON: that of the version, or of the current one if the version is erased or pruned; null if the lead is
+   * erased.
+   */
   bytes: number | null
-  /** Null where it is large, and read when it is sent. */
+  /** Null for a large lead, which is read when it is sent. */
   json: string | null
   /** The time by the database's clock. */
   now: Date
@@ -52,10 +55,10 @@ export interface TriggerWorker {
 export const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
   sql<boolean>`(h.paused_until is not null and h.paused_until > ${dueUntil})`
 
-/** SQL: the host of hook `h`. Another spelling of a host may pass for another one here, but not where attempts are paced. */
+/** SQL: the host of hook `h`. Two spellings of a host may count as two hosts here, but not in the pace of attempts. */
 const hostOfHook = sql<string>`lower(rtrim(substring(h.url from '^[^/]*//(\\[[^]/]*\\]|[^/?#:]*)'), '.'))`
 
-/** SQL: the fate of trigger `t`, where a listing that was last seen longer ago is too old. */
+/** SQL: the fate of trigger `t`; a listing that was last seen longer ago is too old. */
 const fateWithin = (maxLeadAgeMs: number) =>
   fateOf(isListed(sql`s`, sql<Date>`now() - ${maxLeadAgeMs} * interval '1 millisecond'`))
 
@@ -73,8 +76,8 @@ export async function findRunStart(db: Database): Promise<{ lastImportId: number
 }
 
 /**
- * Finds hooks for which something is due, as many as the run may know more. Hooks that accepted their last trigger come first, hooks that
- * did not answer last.
+ * Finds as many more hooks with due triggers as the run may know. Hooks that accepted their last trigger come first, hooks that did not
+ * answer last.
  */
 export async function findDueHooks(
   db: Database,
@@ -103,7 +106,7 @@ const isTrigger = ({ hookId, versionId, kind }: TriggerKey) =>
 const withLead = sql`left join lead_versions v on v.id = t.version_id
   left join leads l on l.id = t.lead_id left join lead_versions c on c.id = l.version_id`
 
-/** Marks the next due trigger of each hook that is not in hand as being sent; none once this process has lost the duty. */
+/** Marks as being sent the next due trigger of each hook that is not in hand; none once this process has lost the duty. */
 export async function takeTriggers(
   db: Database,
   worker: TriggerWorker,
@@ -140,7 +143,7 @@ export async function takeTriggers(
   return rows
 }
 
-/** The JSON of the trigger's lead; undefined where the lead was erased. */
+/** The JSON of the trigger's lead; undefined if the lead was erased. */
 export async function findLeadJson(db: Database, trigger: TriggerKey): Promise<string | undefined> {
   const { rows } = await sql<{ json: string | null }>`
     select coalesce(v.json, c.json) as json from triggers t ${withLead} where ${isTrigger(trigger)}
@@ -148,13 +151,13 @@ export async function findLeadJson(db: Database, trigger: TriggerKey): Promise<s
   return rows[0]?.json ?? undefined
 }
 
-/** Ends a trigger that is not to be sent any more. */
+/** Ends a trigger that must not be sent any more. */
 export async function endTrigger(db: Database, trigger: TriggerKey): Promise<void> {
   await sql`delete from triggers t where ${isTrigger(trigger)}`.execute(db)
 }
 
 /**
- * Gives back a trigger that was marked and not sent. With `aside`, where its lead is gone or too old, no run takes it until `renewAside`
+ * Gives back a trigger that was marked and not sent. With `aside`, for a lead that is gone or too old, no run takes it until `renewAside`
  * finds that an import brought the lead again.
  */
 export async function giveBack(
@@ -169,7 +172,7 @@ export async function giveBack(
   `.execute(db)
 }
 
-/** Makes triggers due that were set aside, and whose leads are back; also those whose leads are no more, which then end. */
+/** Makes triggers due that were set aside and whose leads are back. Those whose leads no longer exist are made due too, and then end. */
 export async function renewAside(db: Database, maxLeadAgeMs: number): Promise<void> {
   await sql`
     update triggers set due_at = now() where ctid = any (array(
@@ -179,8 +182,8 @@ export async function renewAside(db: Database, maxLeadAgeMs: number): Promise<vo
 }
 
 /**
- * Due triggers that were not sent: `left`, whose hooks have no pause; `waiting`, because their hooks got a pause since the run began, or,
- * where they are sent `again` (those of one hook, or all), have one from before.
+ * Counts due triggers that were not sent. `left`: their hooks have no pause. `waiting`: their hooks got a pause since the run began, or,
+ * if they are sent `again` (those of one hook, or all), had one before.
  */
 export async function countLeft(
   db: Database,

@@ -1,7 +1,7 @@
 /**
- * A run of `trigger` (contract 6): looks for due triggers and sends them at the same time. Nothing is lost however the
- * process ends. An attempt without a recorded outcome is made again with the same `webhook-id`, because a platform can
- * recognise a repeated trigger but cannot miss a lead that never came.
+ * A run of `trigger` (contract 6): looks for due triggers and sends them at the same time. Nothing is lost, even if the process dies. An
+ * attempt without a recorded outcome is made again with the same `webhook-id`, because a platform can recognise a repeated trigger but
+ * cannot notice a lost lead.
  */
 import { triggerRunMsMax, triggersAtOnceMax, triggerTimeoutMs } from '../base/limits.ts'
 import { describeAbsence, rideOut } from '../db/away.ts'
@@ -14,12 +14,12 @@ import { renewLost } from './lost-triggers.ts'
 import { describeAtWork, noCounts, type TriggerContext, type TriggerCounts, TriggerLoop } from './trigger-loop.ts'
 import { triggerDuty } from './trigger-store.ts'
 
-/** When the time of a run is up, recording what came of attempts that were under way may take so long. */
+/** After the time of a run is up, recording the outcomes of attempts under way may take so long. */
 const recordingMs = 2_000
 
 /**
- * Runs until nothing is due, the time is up, or `stop` is aborted. Where another run is at work, asks it to look again and leaves. Throws
- * `database` when the database stays away.
+ * Runs until nothing is due, the time is up, or `stop` is aborted. If another run is at work, asks it to look again and leaves. Throws
+ * `database` if the database stays away.
  */
 export async function runTriggers(context: TriggerContext): Promise<TriggerSummaryLine> {
   const { opened, settings, again, onNote } = context

@@ -49,8 +49,8 @@ export class LineParser {
   }
 
   /**
-   * Finds the columns, whatever their case. Returns what of a map file the header lacks, as lines to tell. Throws `failed` where `email`
-   * is in none, or a column stands twice, `usage` where `--map` names a column that is not there.
+   * Finds the columns, in any case. Returns a line for each column of a map file that the header lacks. Throws `failed` where `email` is
+   * in none, or a column stands twice, `usage` where `--map` names a column that is not there.
    */
   setHeader(header: CsvHeader): string[] {
     if (this.header === header) return []

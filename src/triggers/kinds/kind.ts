@@ -1,17 +1,17 @@
-/** What a kind of trigger is: one record of all that the kind has of its own, and what the records are made with. */
+/** A kind of trigger: one record with everything that is special to the kind, and the parts for such records. */
 import { hash } from 'node:crypto'
 import type { RawBuilder } from 'kysely'
 import * as z from 'zod'
 import type { FlatLead, TriggerKind } from '../../index.ts'
 import { deliveredLeadShape, type Lead, leadFields, textSchema } from '../../leads/lead.ts'
 
-/** What a trigger tells of: the moment, and what the kind keeps of it; null where the lead says all. */
+/** The event of a trigger: its time, and the data that the kind keeps of it; null if the lead says everything. */
 export interface TriggerEvent {
   occurredAt: Date
   payload: Record<string, number> | null
 }
 
-/** What a look asks for: the imports after `since` and up to `upTo`, whose versions all lie above `base`. */
+/** The range of a look: the imports after `since` and up to `upTo`, whose versions all lie above `base`. */
 export interface LookRange {
   base: RawBuilder<unknown>
   since: number
@@ -22,18 +22,18 @@ export interface LookRange {
   lead: RawBuilder<unknown>
 }
 
-/** What becomes of a trigger that is due: it is sent, waits until an import changes that, or ends unsent. */
+/** The fate of a due trigger: it is sent, waits until an import changes that, or ends unsent. */
 export type Fate = 'send' | 'wait' | 'end'
 
 export interface Kind<Name extends string = string> {
   /** The name of the body's schema in the OpenAPI document. */
   name: Name
   schema: z.ZodType<FlatLead>
-  /** Whether lead and first import tell all of the event, so that nothing else of it has to be kept. */
+  /** Whether lead and first import say everything about the event, so that nothing else has to be kept. */
   isOfLead: boolean
   /**
-   * SQL: what is new to hooks, with the columns `lead`, version, from_import_id, import_id, occurred_at, payload. A row is new to
-   * hooks that were looked at up to an import from `from_import_id` on and before `import_id`. Versions rise with recency.
+   * SQL: news for hooks, with the columns `lead`, version, from_import_id, import_id, occurred_at, payload. A row is news for hooks that
+   * were looked at up to an import from `from_import_id` on and before `import_id`. Versions rise with recency.
    */
   findFresh(range: LookRange): RawBuilder<unknown>
   /** SQL: the fate of trigger `t`, whose lead has the row `s` of `lead_seen`. Without it a trigger waits until its lead is live. */
@@ -43,13 +43,13 @@ export interface Kind<Name extends string = string> {
   /** A made-up payload for a sample of the shape. */
   samplePayload(lead: Lead): TriggerEvent['payload']
   words: {
-    /** `A new lead to a hook`: what is sent. */
+    /** `A new lead to a hook`: the title of the request. */
     what: string
     /** `once for each new lead`. */
     each: string
     /** `the next run looks at …` */
     looked: string
-    /** Why nothing is due to a hook that is younger than the event, or where there is none. */
+    /** Why nothing is due to a hook that is younger than the event, or if there is no event. */
     never: string
   }
 }

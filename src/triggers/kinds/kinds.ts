@@ -1,4 +1,4 @@
-/** All kinds of triggers. What differs between them stands in their records alone. */
+/** All kinds of triggers. They differ only in their records. */
 import { type RawBuilder, sql } from 'kysely'
 import type { TriggerKind } from '../../index.ts'
 import { triggerKinds } from '../../integrations/hooks.ts'
@@ -15,12 +15,12 @@ export const kinds = {
 
 const ofLead = triggerKinds.filter((kind) => kinds[kind].isOfLead)
 
-/** SQL: whether lead and first import tell all of an event of `kind`. */
+/** SQL: whether lead and first import say everything about an event of `kind`. */
 export const isOfLead = (kind: RawBuilder<unknown>) => sql<boolean>`(${kind} = any (${ofLead}::text[]))`
 
 const ownFates = Object.entries<Kind>(kinds).filter(([, { fate }]) => fate)
 
-/** SQL: what becomes of trigger `t` now; `listed` says of the row `s` of `lead_seen` whether its listing is live. */
+/** SQL: the fate of trigger `t` now; `listed` says whether the listing of the row `s` of `lead_seen` is live. */
 export const fateOf = (listed: RawBuilder<boolean>) => sql<Fate>`coalesce((
   select case t.kind ${sql.join(
     ownFates.map(([kind, { fate }]) => sql`when ${sql.lit(kind)} then ${fate}`),

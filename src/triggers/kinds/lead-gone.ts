@@ -1,4 +1,4 @@
-/** `lead_gone`: a listing went from its complete feed (contract 4.18). What is gone is what is told, so no age keeps it back. */
+/** `lead_gone`: a listing disappeared from its complete feed (contract 4.18). It is reported at any age. */
 import { sql } from 'kysely'
 import { flatSchema, flatten, type Kind } from './kind.ts'
 
@@ -9,7 +9,7 @@ export const leadGone: Kind<'LeadGone'> = {
     occurredAt: 'When the import began that lacked the lead.',
   }),
   isOfLead: false,
-  // one that went, came back and went again before the look went once
+  // a listing that went, came back and went again before the look counts once
   findFresh: ({ base, since, upTo, lead }) => sql`
     select ${lead}, e.version_id, 0, e.import_id, i.started_at, null::jsonb
     from (
@@ -18,7 +18,7 @@ export const leadGone: Kind<'LeadGone'> = {
       order by lead_id, version_id desc
     ) e join leads l on l.id = e.lead_id join lead_seen s on s.lead_id = l.id join imports i on i.id = e.import_id
     where s.gone`,
-  // one that went again was back in between
+  // a listing that went again was back in between
   fate: sql`case when s.gone and not exists (
       select from lead_events e where e.lead_id = t.lead_id and e.kind = 'lead_gone' and e.version_id > t.version_id
     ) then 'send' else 'end' end`,

@@ -1,11 +1,11 @@
-/** `new_lead`: a listing came in that no import had brought before. */
+/** `new_lead`: an import brought a listing for the first time. */
 import { sql } from 'kysely'
 import { flatSchema, flatten, type Kind } from './kind.ts'
 
 export const newLead: Kind<'NewLead'> = {
   name: 'NewLead',
   schema: flatSchema('new_lead', {
-    id: 'Stable for the lead, whatever becomes of it.',
+    id: 'Stable for the lead, even if it changes.',
     occurredAt: 'When the lead was first imported.',
   }),
   isOfLead: true,

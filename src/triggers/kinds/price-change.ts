@@ -16,7 +16,7 @@ export const priceChange: Kind<'PriceChange'> = {
     { previousPrice: z.number().meta({ description: 'The price at the look before.' }) },
   ),
   isOfLead: false,
-  // of several changes of a lead, each has the price that hooks saw that were looked at between it and the one before
+  // each of several changes has the price that a hook knew which was looked at between this change and the one before
   findFresh: ({ base, since, upTo, listed, lead }) => sql`
     select ${lead}, c.version_id, greatest(c.from_import_id, l.first_import_id), c.import_id, i.started_at,
       jsonb_build_object('previousPrice', c.previous_price, 'price', c.price)
