@@ -9,10 +9,10 @@ import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { databaseAwayMsDefault } from '../base/limits.ts'
 import { adviseOnDatabase, adviseOnReadOnly } from './trouble.ts'
 
-/** Errors of connections, and of the embedded server: those of another part of the program may have the same code and message. */
+/** Errors of connections, and of the embedded server. Errors of another part of the program may have the same code and message. */
 const marked = new WeakSet<object>()
 
-/** Marks `error` as trouble with the database, where it comes from a connection or the embedded server; returns it. */
+/** Marks `error`, which comes from a connection or the embedded server, as trouble with the database; returns it. */
 export function markTrouble<E>(error: E): E {
   if (typeof error === 'object' && error !== null) marked.add(error)
   return error
@@ -37,8 +37,7 @@ const sqlStates = /^(08|28|53|57P|58|3D000|42501|25006|XX000$)/
  */
 const timeLimits = /^(57014|55P03|25P0[34])$/
 /**
- * PostgreSQL ended this transaction because it conflicted with another (a deadlock, a serialisation failure): tried again, it
- * may pass.
+ * PostgreSQL ended this transaction because it conflicted with another (a deadlock, a serialisation failure): a second try may succeed.
  */
 const beginAgain = /^(40001|40P01)$/
 /** The statement waited too long for a lock: the database is there, and did nothing. */
@@ -59,17 +58,17 @@ export interface Writability {
 }
 
 /**
- * SQL: the columns of `Writability`. A standby that follows a primary, and did before a failover can have made a standby of it (which
- * takes a restart), is settled.
+ * SQL: the columns of `Writability`. A standby is settled if it follows a primary and did so before any failover can have made it a
+ * standby (which takes a restart).
  */
 export const writability = `pg_is_in_recovery() as standby, current_setting('transaction_read_only')::boolean as reads,
   exists (select from pg_stat_wal_receiver) and pg_postmaster_start_time() < now() - interval '20 s' as settled`
 
-/** A server that takes no writes, where they are needed: a standby, or a primary that is none any more. */
+/** A server that takes no writes although they are needed: a standby, or a former primary. */
 export class ReadOnlyServer extends DatabaseTrouble {
   readonly code = '25006'
   readonly hint = adviseOnReadOnly
-  /** It stays what it is: nothing is to be waited for. */
+  /** It stays a standby: waiting does not help. */
   readonly isSettled: boolean
   constructor({ standby, settled }: Writability) {
     super(standby ? 'it is a standby, and read-only' : 'it is read-only')
@@ -84,16 +83,16 @@ export function isDatabaseError(error: unknown): boolean {
   return marked.has(error as object)
 }
 
-/** The server, or this program, does not want the other: a certificate, TLS or a password that is missing or wrong. */
+/** The server or this program refuses the other: a certificate, TLS or a password is missing or wrong. */
 const refusals =
   /certificate|server does not support SSL|SSL required|SASL|password must be a string|WRONG_VERSION_NUMBER/i
 
-/** Why this process rides out nothing any more. */
+/** Why this process no longer rides out absences. */
 let givenUp: LeadpushError | undefined
 
 /**
- * Whether the database is away, which may pass by itself: not a wrong password, a missing database or a missing right, nor a
- * statement that exceeds its time limit, nor TLS that one side does not take.
+ * Whether the database is away, which may pass by itself. A wrong password, a missing database or right, a statement that exceeds its
+ * time limit, and TLS that one side refuses do not count.
  */
 export function isAbsence(error: unknown): boolean {
   if (givenUp || error instanceof LeadpushError || !isDatabaseError(error)) return false
@@ -121,7 +120,7 @@ export function asDatabaseError(error: unknown): unknown {
   // pg's own message about a missing password names a step of the protocol
   const what = /password must be a string/.test(message) ? 'it asks for a password, and none is given' : message
   return new LeadpushError('database', `The database cannot be used: ${what || codeOf(error)}`, {
-    // of the embedded database alone there is a remedy
+    // only the embedded database has a remedy
     hint: adviseOnDatabase(codeOf(error) ?? '', message, remedies.size > 0),
     cause: error,
   })
@@ -148,12 +147,12 @@ function answered(): void {
   away.answeredMs = performance.now()
 }
 
-/** How long an absence is ridden out, of each database that is open; the last one counts. */
+/** How long an absence is ridden out, for each open database; the last one counts. */
 const limits: { awayMsMax: number }[] = []
 
 const findAwayMsMax = () => limits.at(-1)?.awayMsMax ?? databaseAwayMsDefault
 
-/** Sets how long an absence of the database is ridden out (`LEADPUSH_DATABASE_AWAY`), until the function is called that it returns. */
+/** Sets how long an absence of the database is ridden out (`LEADPUSH_DATABASE_AWAY`). Returns a function that ends this. */
 export function limitAbsence(awayMsMax: number): () => void {
   const limit = { awayMsMax }
   limits.push(limit)
@@ -165,7 +164,7 @@ export function limitAbsence(awayMsMax: number): () => void {
   }
 }
 
-/** The database was waited for long enough: from now on its trouble is no absence, and is told as `error`. */
+/** The wait for the database is over: from now on its trouble does not count as an absence, and is reported as `error`. */
 export function giveUp(error: LeadpushError): void {
   givenUp = error
 }
@@ -176,16 +175,16 @@ export function formatAwayMax(): string {
   return awayMsMax % 60_000 === 0 ? plural(awayMsMax / 60_000, 'minute') : `${awayMsMax / 1_000} s`
 }
 
-/** What an operator is told about an absence; `where` is host and port. */
+/** The message about an absence for an operator; `where` is host and port. */
 export function describeAbsence(error: unknown, where?: string): string {
   const cause = messageOf(error) || codeOf(error)
   const place = where === undefined ? '' : ` at ${where}`
   return `The database${place} is away (${cause}): waiting for it, for ${formatAwayMax()} at most.`
 }
 
-/** After so long without a statement an absence is another one: a program that runs for weeks may meet several. */
+/** After so long without a statement an absence counts as a new one: a program that runs for weeks may meet several. */
 const gapMs = 60_000
-/** The database may answer other statements and fail at one for ever: that one is tried for at least so long. */
+/** The database may answer other statements and fail at one for ever: this one is tried for at least so long. */
 const ownTroubleMs = 60_000
 
 /** When the absence began, for a statement that was tried at `triedMs` and failed with `error` at `nowMs`. */
@@ -198,7 +197,7 @@ function awaySince(error: unknown, triedMs: number, nowMs: number): number {
   return away.sinceMs
 }
 
-/** Whether a statement is tried again that failed with `error` at its last try, `triedMs`, and has failed since `failingSinceMs`. */
+/** Whether to try a statement again that failed with `error` at its last try, `triedMs`, and has failed since `failingSinceMs`. */
 function goesOn(error: unknown, triedMs: number, failingSinceMs: number): boolean {
   if (!mayPass(error)) return false
   const nowMs = performance.now()
@@ -212,8 +211,8 @@ const pauseMsMin = 100
 const pauseMsMax = 2_000
 
 /**
- * Runs `work` again while the database is away, for `LEADPUSH_DATABASE_AWAY` at most; after that, a `database` error.
- * `work` must be harmless when an earlier call of it was committed and the answer was lost: `isRepeat` tells it that this may be so.
+ * Runs `work` again while the database is away, for `LEADPUSH_DATABASE_AWAY` at most; after that, a `database` error. `work` must be
+ * harmless if an earlier call was committed and its answer was lost: `isRepeat` says that this is possible.
  */
 export async function rideOut<T>(
   work: (isRepeat: boolean) => Promise<T>,

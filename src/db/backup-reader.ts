@@ -6,29 +6,29 @@ import { createGunzip } from 'node:zlib'
 const lineBytesMax = 1_000_000
 const chunkBytes = 256 * 1024
 
-/** No data of COPY have such a line: it doubles each backslash. The line break before it belongs to the rows. */
+/** Data of COPY never have this line, since COPY doubles each backslash. The line break before it belongs to the rows. */
 const rowsEnd = Buffer.from('\n\\.\n')
 
 export class BackupReader {
   private readonly chunks: AsyncIterator<Buffer>
-  /** Begins with the line break before what is read next. */
+  /** Begins with the line break before the next unread line. */
   private held = Buffer.from('\n')
 
   constructor(input: Readable) {
     const gunzip = createGunzip({ chunkSize: chunkBytes })
-    // the iterator below throws an error of either
+    // the iterator below throws the errors of both
     pipeline(input, gunzip).catch(() => {})
     this.chunks = gunzip[Symbol.asyncIterator]()
   }
 
-  /** Throws where the input has ended. */
+  /** Throws if the input has ended. */
   private async readMore(): Promise<void> {
     const { done, value } = await this.chunks.next()
     if (done) throw new Error('it ends too early')
     this.held = Buffer.concat([this.held, value])
   }
 
-  /** The next line. Throws where it is no JSON object, or has no end. */
+  /** The next line. Throws if it is not a JSON object, or has no end. */
   async readLine(): Promise<object> {
     let end = this.held.indexOf('\n', 1)
     for (; end < 0; end = this.held.indexOf('\n', 1)) {
@@ -41,7 +41,7 @@ export class BackupReader {
     return line
   }
 
-  /** Throws where something is left, or the checksum of gzip, which comes last, tells of damage. */
+  /** Throws if something is left, or if the checksum of gzip, which comes last, shows damage. */
   async readEnd(): Promise<void> {
     const { done } = await this.chunks.next()
     if (!done || this.held.length > 1) throw new Error('it goes on after its end')

@@ -1,7 +1,7 @@
 /**
- * Writes a backup of a database: gzipped text that any later leadpush on any major version of PostgreSQL restores (`restore.ts`).
- * A line of JSON says what it is, one names each table and its columns, with the rows after it as COPY has them, and one ends
- * it: whatever lacks that line breaks off.
+ * Writes a backup of a database: gzipped text that any later leadpush on any major version of PostgreSQL restores (`restore.ts`). It
+ * begins with a line of JSON about the backup. Then a line for each table names its columns, followed by the rows in COPY's form. A last
+ * line ends it: a file without that line breaks off.
  */
 import { pipeline } from 'node:stream/promises'
 import type { Gzip } from 'node:zlib'
@@ -40,8 +40,8 @@ export interface BackupEnd {
 }
 
 /**
- * Writes everything that the database holds at one moment into `gzip`, and ends it; others may write meanwhile. Destroys
- * `gzip` where that fails. `seal` encrypts the key of erasures; without it the key stands in the backup as it is.
+ * Writes the content of the database at one moment into `gzip`, and ends it; others may write meanwhile. Destroys `gzip` if that fails.
+ * `seal` encrypts the key of erasures; without it the key is in the backup in plain form.
  */
 export async function writeBackup(opened: OpenDatabase, gzip: Gzip, seal?: Seal): Promise<BackupEnd> {
   const end: BackupEnd = { tables: 0, rows: 0, sequences: {} }
@@ -80,7 +80,7 @@ async function* dump(connection: Connection, end: BackupEnd, seal: Seal | undefi
     yield Buffer.from('\\.\n')
   }
   end.tables = tables.length
-  // after the rows: a sequence is ahead of what the snapshot shows, never behind
+  // after the rows: a sequence may be ahead of the snapshot, never behind
   const { rows: sequences } = await connection.query<{ name: string; value: number }>(`
     select sequencename as name, last_value as value from pg_sequences
     where schemaname = current_schema() and last_value is not null order by sequencename`)

@@ -1,6 +1,6 @@
 /**
- * The client and the pool of `pg`. They mark what goes wrong with a connection as trouble with the database. All that leadpush uses of
- * `pg` beyond its documentation is in this file; `test/integration/client.test.ts` says after an upgrade whether it is still there.
+ * The client and the pool of `pg`. They mark errors of a connection as trouble with the database. Everything that leadpush uses of `pg`
+ * beyond its documentation is in this file; `test/integration/client.test.ts` shows after an upgrade whether it still exists.
  */
 import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
@@ -24,7 +24,7 @@ interface HiddenConnection extends EventEmitter {
   cancel(processId: number, secretKey: number): void
 }
 
-/** What a client has, and pg's types do not show. */
+/** Fields of a client that pg's types do not show. */
 interface Hidden extends Way {
   connection: HiddenConnection
   connectionParameters: { host: string; port: number }
@@ -40,26 +40,26 @@ const hidden = (client: pg.ClientBase) => client as unknown as Hidden
 /** The socket of a client. */
 export const streamOf = (client: pg.ClientBase): Socket => hidden(client).connection.stream
 
-/** The id of the server's process, by what the server or a pooler told when the connection was made. */
+/** The id of the server's process, as the server or a pooler named it when the connection was made. */
 export const processIdOf = (client: pg.ClientBase): number => hidden(client).processID
 
-/** Whether the connection waits for nothing, since no statement is under way on it. */
+/** Whether no statement is under way on the connection. */
 export const isReady = (client: pg.ClientBase): boolean => hidden(client).readyForQuery
 
 export const isEncrypted = (client: pg.ClientBase): boolean => (streamOf(client) as TLSSocket).encrypted === true
 
-/** Whether no statement can be carried out on the connection any more. */
+/** Whether the connection can no longer carry out statements. */
 const isGone = (client: pg.ClientBase) => !hidden(client)._queryable || hidden(client)._ending
 
-/** Calls `listener` with the SQLSTATE of each error that the server tells. */
+/** Calls `listener` with the SQLSTATE of each error from the server. */
 export function onServerError(client: pg.ClientBase, listener: (sqlState: string | undefined) => void): void {
   hidden(client).connection.on('errorMessage', ({ code }: pg.DatabaseError) => listener(code))
 }
 
-/** The longest that a cancel request, or the end of the statement that it cancels, is waited for. */
+/** The longest wait for a cancel request, or for the end of the cancelled statement. */
 const cancelMsMax = 5_000
 
-/** Asks the server to cancel the client's statement, by the way of the client; a PgBouncer passes that on. Nobody waits for it. */
+/** Asks the server to cancel the client's statement, by the same way as the client; a PgBouncer passes that on. Nobody waits for it. */
 export function cancelStatement(client: pg.ClientBase): void {
   const { host, port, processID, secretKey, connection } = hidden(client)
   const { ssl, sslNegotiation } = connection
@@ -82,8 +82,8 @@ export function cancelStatement(client: pg.ClientBase): void {
 }
 
 /**
- * Cancels the client's statement when `signal` aborts; where it does not end, the connection does. The client must not be used for
- * other work after that, since the request may still be on its way. Returns a function that ends the listening.
+ * Cancels the client's statement when `signal` aborts; if the statement does not end, the connection is closed. The client must not be
+ * used for other work after that, since the request may still be on its way. Returns a function that ends the listening.
  */
 export function cancelOn(client: pg.ClientBase, signal: AbortSignal): () => void {
   let timer: NodeJS.Timeout | undefined
@@ -123,7 +123,7 @@ export class BoundedClient extends pg.Client {
     try {
       await new Promise<void>((resolve, reject) => {
         fail = reject
-        // pg tells some trouble with a password by this event alone
+        // pg reports some trouble with a password only by this event
         this.once('error', fail)
         timer = setTimeout(() => reject(new SilentDatabase(this.connectMsMax)), this.connectMsMax)
         super.connect((error: Error | null) => (error ? reject(error) : resolve()))
@@ -138,7 +138,7 @@ export class BoundedClient extends pg.Client {
     }
   }
 
-  /** As that of pg, with all its forms. An error that the statement has from its connection is marked. */
+  /** Like pg's own, in all its forms. It marks an error that the statement has from its connection. */
   override query(...given: never[]): never {
     const mark = (error: unknown) => (isGone(this) ? markTrouble(error) : error)
     const args: unknown[] = [...given]
@@ -154,7 +154,7 @@ export class BoundedClient extends pg.Client {
     return result as never
   }
 
-  /** Ends the connection, also where nobody answers; no process waits for that. */
+  /** Ends the connection, even if nobody answers; no process waits for that. */
   leave(): void {
     const stream = streamOf(this)
     stream.unref()
@@ -166,7 +166,7 @@ export class BoundedClient extends pg.Client {
 /** A pool that marks its own errors: no connection in time. */
 export class BoundedPool extends pg.Pool {
   override connect(...given: never[]): never {
-    // that it was ended is no trouble of the database
+    // it was ended, which is not trouble with the database
     const mark = (error: unknown) => (this.ending ? error : markTrouble(error))
     const [tell] = given as ((error: unknown, ...rest: unknown[]) => void)[]
     if (tell) return super.connect((error, ...rest) => tell(mark(error), ...rest)) as never

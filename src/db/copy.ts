@@ -1,6 +1,6 @@
 /**
- * Copies rows into a table by binary COPY, the fastest way in: the encoder of rows, and the stream to the server. Copies rows of
- * any kind out and in as COPY's text, for backups and for whoever reads all there is. Only this file knows `pg-copy-streams`.
+ * Copies rows into a table by binary COPY, the fastest way in: the encoder of rows, and the stream to the server. Copies rows of any kind
+ * out and in as COPY's text, for backups and for readers of whole tables. Only this file knows `pg-copy-streams`.
  */
 import { once } from 'node:events'
 import { pipeline } from 'node:stream/promises'
@@ -197,8 +197,8 @@ export const copyOut = (connection: Connection, table: string, columns: readonly
   connection.query(copyStreams.to(`copy ${quote(table, columns)} to stdout`))
 
 /**
- * The rows of `query`, which takes no parameters, as COPY's text: columns with tabs between them, and a line end after each row. The
- * caller bounds them: they come in one piece, of which whole rows can be compared without being taken apart.
+ * The rows of `query`, which takes no parameters, as COPY's text: columns with tabs between them, and a line end after each row. They
+ * come in one piece, which the caller bounds. Whole rows of it can be compared without being parsed.
  */
 export async function copyText({ pool }: Pick<OpenDatabase, 'pool'>, query: string): Promise<string> {
   const connection = await pool.connect()
@@ -218,11 +218,11 @@ export async function copyText({ pool }: Pick<OpenDatabase, 'pool'>, query: stri
 /** PostgreSQL's documentation of COPY, "Text Format". */
 const escapes: Readonly<Record<string, string>> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' }
 
-/** The text in a column, which is not null, of a row as `copyText` gives it. */
+/** The text in a column that is not null, from a row of `copyText`. */
 export const readColumn = (column: string): string =>
   column.includes('\\') ? column.replace(/\\(.)/g, (_, sign: string) => escapes[sign] ?? sign) : column
 
-/** Copies rows into `table` that are text as `copyOut` gives it, and returns how many they are. */
+/** Copies rows in the form of `copyOut` into `table`, and returns their number. */
 export async function copyIn(
   connection: Connection,
   table: string,

@@ -1,6 +1,6 @@
 /**
- * Duties: work that one process does at a time, over all machines. A worker has a duty as long as its lease runs. Who finds another at
- * work asks it to look again, and leaves.
+ * Duties: work that one process does at a time, over all machines. A worker has a duty as long as its lease runs. A process that finds
+ * another at work asks it to look again, and leaves.
  */
 import { sql } from 'kysely'
 import { endIdleTransaction } from './idle.ts'
@@ -20,14 +20,14 @@ export const hasDuty = (name: string, id: number) =>
   sql<boolean>`exists (select from duties d where d.name = ${name} and d.worker_id = ${id} and ${isLive(sql`d.worker_id`)})`
 
 /**
- * Takes the duty, or keeps it; or asks the process that has it to look again before it ends, and tells which that is. A lease that has
- * not run out yet counts, also of a process that was killed.
+ * Takes the duty, or keeps it. If another process has it, asks that one to look again before it ends, and returns it. A lease that has
+ * not run out yet counts, even that of a killed process.
  */
 export async function takeDuty(db: Database, name: string, worker: Worker): Promise<'taken' | 'kept' | AtWork> {
   for (;;) {
     const found = await db.transaction().execute(async (transaction) => {
       await endIdleTransaction(transaction)
-      // what follows must see what the last who had this lock has committed
+      // the next statement must see the commit of the last process with this lock
       await sql`select pg_advisory_xact_lock(${locks.duties})`.execute(transaction)
       const kept = await sql`select where ${hasDuty(name, worker.id)}`.execute(transaction)
       if (kept.rows.length > 0) return 'kept' as const
@@ -43,12 +43,12 @@ export async function takeDuty(db: Database, name: string, worker: Worker): Prom
       `.execute(transaction)
       return asked.rows[0]
     })
-    // it may have ended between the two statements
+    // the other process may have ended between the two statements
     if (found !== undefined) return found
   }
 }
 
-/** Whether somebody asked this worker to look again since it last looked; then that is noted as heard. */
+/** Whether somebody asked this worker to look again since its last look; clears that request. */
 export async function hearAsked(db: Database, name: string, { ids }: Worker): Promise<boolean> {
   const { numAffectedRows } = await sql`
     update duties set asked = false where name = ${name} and worker_id = any (${ids}) and asked

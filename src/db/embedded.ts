@@ -18,7 +18,7 @@ export interface EmbeddedServer {
   url: string
   /** Stops the server if nobody else uses it. Never throws. */
   leave(): Promise<void>
-  /** Starts the server again where it died. */
+  /** Starts the server again if it died. */
   ensureRunning(): Promise<void>
 }
 
@@ -32,13 +32,12 @@ function noDatabase(paths: Paths): LeadpushError {
   )
 }
 
-/** Whether `home` holds a database, running or not. Throws `usage` where that cannot be seen. */
+/** Whether `home` has a database, running or not. Throws `usage` if that cannot be seen. */
 export const hasEmbedded = async (home: string): Promise<boolean> => hasData(await findPaths(home))
 
 /**
- * Makes this process present at the embedded server of `home`, and starts the server where it does not run. Throws `usage`
- * where `home` holds no database and `create` is not set, or where PostgreSQL cannot be run here; `database` where the server
- * does not start.
+ * Makes this process present at the embedded server of `home`, and starts the server if it does not run. Throws `usage` if `home` has no
+ * database and `create` is not set, or if PostgreSQL cannot run here; `database` if the server does not start.
  */
 export async function enterEmbedded(home: string, options: { create?: boolean }): Promise<EmbeddedServer> {
   if (!(await hasData(await findPaths(home)))) {

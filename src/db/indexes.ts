@@ -12,7 +12,7 @@ import type { Tables } from './tables.ts'
 
 type Rows = Readonly<Partial<Record<keyof Tables, number>>>
 
-/** The rows of each table, as the server counted them last. */
+/** The rows of each table, by the server's last count. */
 export async function findRows(db: Database): Promise<Rows> {
   const { rows } = await sql<{ name: string; n: number }>`
     select c.relname::text as name, greatest(c.reltuples, 0)::bigint as n from pg_class c where ${isOurTable}
@@ -29,7 +29,7 @@ export const findThinned = (rows: Rows, deleted: Rows): (keyof Tables)[] =>
     (table) => (deleted[table] ?? 0) >= Math.max(deletedMin, (rows[table] ?? 0) / 2),
   )
 
-/** The indexes that this role may rebuild, the largest first: of some tables, or what an interrupted rebuilding left behind. */
+/** The indexes that this role may rebuild, the largest first: those of some tables, or the remains of an interrupted rebuilding. */
 export async function findIndexes(db: Database, which: readonly (keyof Tables)[] | 'left behind'): Promise<string[]> {
   const isMeant =
     which === 'left behind'
@@ -42,7 +42,7 @@ export async function findIndexes(db: Database, which: readonly (keyof Tables)[]
   return rows.map(({ name }) => name)
 }
 
-/** Whether some index is being built now: an invalid index may belong to that work, and not be left behind. */
+/** Whether some index is being built now: an invalid index may belong to that work. */
 async function isSomebodyAtIt(db: Database): Promise<boolean> {
   const { rows } = await sql`
     select from pg_stat_progress_create_index where datname = current_database() limit 1
@@ -63,7 +63,7 @@ async function runAlone(pool: pg.Pool, statement: string, signal: AbortSignal): 
   }
 }
 
-/** How rebuilding is stopped, and whom it tells. */
+/** The stop signal and the listeners of a rebuilding. */
 export interface Rebuilding {
   /** Aborted: gives up the index under way; the next rebuilding drops its remains. */
   stop: AbortSignal
@@ -73,8 +73,8 @@ export interface Rebuilding {
 }
 
 /**
- * Rebuilds the indexes of `tables` one after the other, as many as `indexRebuildMsMax` allows, and returns those that it rebuilt; none
- * while anybody else builds an index in this database. Never throws.
+ * Rebuilds the indexes of `tables` one after the other, as many as `indexRebuildMsMax` allows, and returns them. It rebuilds none while
+ * anybody else builds an index in this database. Never throws.
  */
 export async function rebuildIndexes(
   { db, pool }: OpenDatabase,

@@ -22,7 +22,7 @@ export const holdsLease = (worker: RawBuilder<unknown>) => sql<boolean>`${worker
 export const liveWorker = ({ id, server }: { id: number; server: string }) =>
   sql`workers w where w.id = ${id} and ${holdsLease(sql`w`)} and this_server() = ${server}`
 
-/** SQL: whether the lease of the worker in the row `worker` has been over for so long that its row may go. */
+/** SQL: whether the lease of the worker in the row `worker` has been over for so long that its row may be deleted. */
 export const isLongDead = (worker: RawBuilder<unknown>) =>
   sql<boolean>`${worker}.lease_end < now() - ${workerDaysMax} * interval '1 day'`
 
@@ -31,20 +31,20 @@ export function isLive(workerId: RawBuilder<unknown>): RawBuilder<boolean> {
   return sql<boolean>`exists (select from workers w where w.id = ${workerId} and ${holdsLease(sql`w`)})`
 }
 
-/** What a worker asks of the database. But for two, each statement rides out an absence. */
+/** The statements of a worker. All but two ride out an absence. */
 export interface Leases {
   /** Runs `work` again while the database is away; `isRepeat`: an earlier call of it may have been committed. */
   rideOut<T>(work: (isRepeat: boolean) => Promise<T>, onAway?: (error: unknown) => void): Promise<T>
   /** A new row with a lease of `leaseMs`, and the server that has it. */
   registerWorker(leaseMs: number): Promise<{ id: number; server: string }>
-  /** Extends the lease where it is not over, and returns the server that did. An absence is thrown. */
+  /** Extends the lease if it is not over, and returns the server that did. Throws if the database is away. */
   renewLease(id: number, leaseMs: number): Promise<string | undefined>
   isWorkerThere(id: number): Promise<boolean>
-  /** Deletes rows of killed processes. Their work is free in any case, as their leases are over. */
+  /** Deletes rows of killed processes. Their work is free anyway, since their leases are over. */
   forgetDeadWorkers(): Promise<void>
-  /** The run under way of the workers `from` is that of `to` from now on. */
+  /** Moves the run of the workers `from` to the worker `to`. */
   takeRunAlong(from: readonly number[], to: number): Promise<void>
-  /** Ends the leases. An absence is thrown. */
+  /** Ends the leases. Throws if the database is away. */
   endLeases(ids: readonly number[]): Promise<void>
   /** Which server answers. */
   findServer(): Promise<string>
@@ -103,13 +103,13 @@ export const databaseLeases = (db: Database): Leases => ({
 })
 
 /**
- * This process as a worker: registers it, renews its lease, and gives it a new id where the lease was lost.
+ * This process as a worker: registers it, renews its lease, and gives it a new id if the lease was lost.
  *
- * It also knows the server that it works on. Where that server restarts or another one takes over, confirmed rows may be gone (contract
+ * It also knows the server that it works on. If that server restarts or another one takes over, confirmed rows may be gone (contract
  * 4.7): statements that begin attempts name the server and do nothing on any other, until `renew` has found its records there.
  */
 export class Worker {
-  /** Whether another server that answers has all that was confirmed to this process. Asked before anything is begun on it. */
+  /** Whether another server that answers has all confirmed records of this process. Asked before anything is begun on it. */
   hasRecords: () => Promise<boolean> = async () => true
   private knownServer = ''
   private doubts = 0
@@ -128,7 +128,7 @@ export class Worker {
     this.clock = clock
   }
 
-  /** Registers this process with a lease of `leaseMs`. Throws `database` when the database stays away. */
+  /** Registers this process with a lease of `leaseMs`. Throws `database` if the database stays away. */
   static async start(leases: Leases, leaseMs: number, clock = systemClock): Promise<Worker> {
     const worker = new Worker(leases, leaseMs, clock)
     worker.knownServer = await worker.register()
@@ -141,7 +141,7 @@ export class Worker {
     return this.allIds.at(-1) ?? 0
   }
 
-  /** The server that has the records of this process; no server, while that is in doubt and once they are gone. */
+  /** The server that has the records of this process; no server while that is in doubt, or if they are gone. */
   get server(): string {
     return this.knownServer
   }
@@ -179,14 +179,14 @@ export class Worker {
     else if (server !== this.knownServer) await this.follow(server)
   }
 
-  /** Goes on under a new id. The row of the old one stays for a day: where it is missing, other rows may be too. */
+  /** Goes on under a new id. The row of the old one stays for a day: if it is missing, other rows may be missing too. */
   private async replace(): Promise<void> {
     const { id } = this
     const server = await this.register()
     if (server !== this.knownServer || !(await this.leases.isWorkerThere(id))) await this.follow(server)
   }
 
-  /** Comes to know the server, unless it lacks records. Yet another server may answer after the one that was asked for them. */
+  /** Learns the server, unless it lacks records. Yet another server may answer after the one that was asked for them. */
   private async follow(server: string): Promise<void> {
     let [before, now] = ['', server]
     for (let doubts = -1; before !== now || doubts !== this.doubts; ) {
@@ -211,7 +211,7 @@ export class Worker {
     this.clock.cancel(this.timer)
   }
 
-  /** Ends the lease; what the process still has is free from now on. */
+  /** Ends the lease; the remaining work of the process is free from now on. */
   async stop(): Promise<void> {
     this.stopRenewing()
     await this.leases.endLeases(this.ids)
@@ -219,8 +219,8 @@ export class Worker {
 }
 
 /**
- * Runs `work` as a worker, whose lease ends with it. Where `work` fails the lease is no longer renewed and runs out by itself: the
- * database is away then, as a rule.
+ * Runs `work` as a worker, whose lease ends with it. If `work` fails, the lease is no longer renewed and runs out by itself: as a rule
+ * the database is away then.
  */
 export async function withWorker<T>(
   leases: Leases,
@@ -245,7 +245,7 @@ export interface OtherWorker {
   leaseMs: number
 }
 
-/** The live workers, apart from our own ids, for whose row `w` the SQL `isAtWork` holds. */
+/** The live workers, except our own ids, whose row `w` fulfils the SQL `isAtWork`. */
 export async function findOtherWorkers(
   db: Database,
   workerIds: readonly number[],

@@ -19,7 +19,7 @@ type AnyDatabase = Kysely<any>
 interface Migration {
   name: string
   text: string
-  /** Of the text: the file may be another by now. */
+  /** The checksum of the text: the file may have changed since then. */
   checksum: string
 }
 
@@ -57,7 +57,7 @@ async function loadRows(db: AnyDatabase, folder: string, { name, text: statement
   `.execute(db)
 }
 
-/** The migrations of the database by name, with their checksums; null where a database is from before there were any. */
+/** The migrations of the database by name, with their checksums; null if the database is older than checksums. */
 async function findApplied(db: AnyDatabase): Promise<Map<string, string | null>> {
   const { rows } = await sql<{ found: boolean }>`select to_regclass(${migrationTable}) is not null as found`.execute(db)
   if (!rows[0]?.found) return new Map()
@@ -97,7 +97,7 @@ export async function schemaState(db: AnyDatabase, folder = ownFolder): Promise<
   return judgeApplied(migrations, applied)
 }
 
-/** What is wrong with a schema, and what to do; each completes what a command refuses with. */
+/** What is wrong with a schema, and what to do; the ends of a command's error messages. */
 export const schemaTroubles = {
   behind: ['The schema of the database is behind this program.', 'Run `leadpush migrate` first.'],
   newer: ['The database is newer than this program.', 'Run the newest version of leadpush on this machine too.'],
@@ -113,9 +113,8 @@ export function schemaError(state: keyof typeof schemaTroubles): LeadpushError {
 }
 
 /**
- * Applies the missing migrations and returns their names. Any number of processes may do so at once. Throws `usage` where the
- * database is newer than the program, was made by other files, or holds tables of another program. `folder`: where the migrations are, for
- * a test.
+ * Applies the missing migrations and returns their names. Any number of processes may do so at once. Throws `usage` if the database is
+ * newer than the program, was made by other files, or has tables of another program. `folder`: where the migrations are, for a test.
  */
 export async function migrate(db: AnyDatabase, folder = ownFolder): Promise<string[]> {
   const state = await schemaState(db, folder)
@@ -139,7 +138,7 @@ export async function migrateTo(db: AnyDatabase, names: readonly string[]): Prom
   await db.transaction().execute((transaction) => applyMissing(transaction, ownFolder, names))
 }
 
-/** `only`: the names of those that are meant. */
+/** `only`: the names of the wanted migrations. */
 async function applyMissing(transaction: AnyDatabase, folder: string, only?: readonly string[]): Promise<string[]> {
   // a lock of the transaction: a session's lock would stay with the PgBouncer connection, which others get
   await sql`select pg_advisory_xact_lock(${locks.migration})`.execute(transaction)

@@ -35,18 +35,18 @@ export interface OpenDatabase {
   /** For work on one connection of its own: COPY, temporary tables. */
   pool: pg.Pool
   embedded: boolean
-  /** Names of the migrations that opening applied. */
+  /** Names of the migrations that were applied while opening. */
   migrated: string[]
-  /** Where the database is, for people; never with a password. */
+  /** The place of the database, for people; never with a password. */
   description: string
   close(): Promise<void>
 }
 
-/** What the caller expects of the database. */
+/** The caller's requirements. */
 export interface OpenOptions {
-  /** Where libpq's variables are looked for. */
+  /** The environment with libpq's variables. */
   env?: SettingsSource['env']
-  /** Makes the embedded database where there is none; without it that is a `usage` error. */
+  /** Makes the embedded database if there is none; without it that is a `usage` error. */
   create?: boolean
   /**
    * `current` (the default) refuses a schema that is behind; `any` accepts every schema; `untouched` does too, and does not
@@ -54,15 +54,15 @@ export interface OpenOptions {
    */
   schema?: 'current' | 'any' | 'untouched'
   connectionsMax?: number
-  /** For commands with short statements: gives up a connection on which nothing comes for so long. */
+  /** For commands with short statements: gives up a connection that is silent for so long. */
   silentMsMax?: number
   /** How long an absence is ridden out by this process from now on; without it, the default. */
   awayMsMax?: number
-  /** A standby is refused: the caller writes. */
+  /** The caller writes: a standby is refused. */
   writes?: boolean
-  /** Told when commits begin to wait for a standby that is not there, and when they do no more. */
+  /** Called when commits begin to wait for a standby that is not there, and when they no longer do. */
   onHang?: (text: string) => void
-  /** Rides out an absence at the start too, and tells of it; the caller writes. */
+  /** The caller writes: an absence at the start is ridden out too, and reported. */
   onAway?: (text: string) => void
 }
 
@@ -93,7 +93,7 @@ async function checkServer(db: Database, writes: boolean): Promise<void> {
   if (writes && (standby || reads)) throw new ReadOnlyServer(server)
 }
 
-/** Whether the server is a standby, or takes no writes for another reason. Throws what the database throws. */
+/** Whether the server is a standby, or takes no writes for another reason. Throws the database's errors. */
 export async function findReadOnly(db: Database): Promise<ReadOnlyServer | undefined> {
   try {
     await checkServer(db, true)
@@ -109,11 +109,11 @@ async function checkSchema(db: Database): Promise<void> {
   if (state !== 'current') throw schemaError(state)
 }
 
-/** What waiting does not mend at the start of a command: a host name that DNS does not know, a standby that stays one. */
+/** Trouble at the start of a command that waiting does not mend: a host name that DNS does not know, a standby that stays one. */
 const isMistake = (error: unknown) =>
   codeOf(error) === 'ENOTFOUND' || (error instanceof ReadOnlyServer && error.isSettled)
 
-/** Waits while the server is away, and tells of it. */
+/** Waits while the server is away, and reports that. */
 async function waitForServer(
   check: () => Promise<void>,
   servers: string,
@@ -125,7 +125,7 @@ async function waitForServer(
       throw isMistake(error) ? asDatabaseError(error) : error
     })
   await rideOut(work, (error) => {
-    // a server that is back, and reads only, is news
+    // a server that is back, but read-only, is news
     const kind = codeOf(error) === readOnlyState ? 'read-only' : 'away'
     if (kind !== told) onAway(describeAbsence(error, servers))
     told = kind
@@ -136,10 +136,10 @@ async function waitForServer(
 /** SQLSTATE: the transaction only reads. */
 const readOnlyState = '25006'
 
-/** Connections that are not closed by then are cut: the database's machine may be gone. */
+/** Connections that are not closed in this time are cut: the database's machine may be gone. */
 const leaveMsMax = 2_000
 
-/** As `enterEmbedded`; what the system refuses meanwhile counts as trouble with the database. */
+/** Like `enterEmbedded`; errors of the system meanwhile count as trouble with the database. */
 async function enter(home: string, options: OpenOptions): Promise<EmbeddedServer> {
   return await enterEmbedded(home, options).catch((error) => {
     throw codeOf(error) === undefined ? error : markTrouble(error)
@@ -147,8 +147,8 @@ async function enter(home: string, options: OpenOptions): Promise<EmbeddedServer
 }
 
 /**
- * Opens the database. Throws `usage` where there is no embedded database yet or the schema is not the program's; `database`
- * where PostgreSQL cannot be reached or used. The caller must close it, or the embedded server keeps running.
+ * Opens the database. Throws `usage` if there is no embedded database yet or the schema is not the program's; `database` if PostgreSQL
+ * cannot be reached or used. The caller must close it, or the embedded server keeps running.
  */
 export async function openDatabase(
   settings: { databaseUrl: string | undefined; home: string },
@@ -162,13 +162,13 @@ export async function openDatabase(
     ...route.config,
     Client: routedClient(route),
     max: options.connectionsMax ?? 8,
-    // with several servers every one of them may be silent
+    // each of several servers may be silent
     connectionTimeoutMillis: Math.max(waitMsMax, route.waysCount > 1 ? (route.waysCount + 1) * route.connectMsMax : 0),
     types,
   })
   // the pool replaces an idle connection that breaks; a statement on a broken one throws by itself
   pool.on('error', () => {})
-  // whoever was a primary and is none any more is left
+  // a former primary is left
   const left = new WeakSet<object>()
   pool.on('release', (_error, client) => {
     watch?.end(client)
@@ -186,8 +186,7 @@ export async function openDatabase(
     stream.once('close', () => streams.delete(stream))
   })
   const { onAway, writes = onAway !== undefined, schema = 'current' } = options
-  // neither the kernel nor pg notices in time that the other end is gone without a word; the embedded server is on this
-  // machine
+  // neither the kernel nor pg notices in time that the other end is silently gone; the embedded server is on this machine
   const watch = server
     ? undefined
     : new SilenceWatch(route, {

@@ -16,18 +16,17 @@ import { knowsMigrations, migrateTo, migrationTable } from './migrate.ts'
 import { type OpenDatabase, openDatabase } from './open.ts'
 import { type Connection, withTransaction } from './transaction.ts'
 
-/** What a backup was, and what came of it. */
+/** A restored backup, and the result. */
 export interface Restored extends BackupHead {
   rows: number
-  /** Tables of the backup that are none of leadpush's: they were left out. */
+  /** Tables of the backup that are not leadpush's: they were left out. */
   strangers: string[]
 }
 
 /**
- * Restores the backup that `input` gives into `home`, with the schema that it had: the next command that opens the database
- * migrates it. Throws `usage`, with nothing done, where the home has a database, or `input` is no backup that this program
- * knows; `failed` where it breaks off. `open` decrypts the key of erasures, where the backup has it encrypted; what it throws ends
- * the restore with nothing done.
+ * Restores the backup `input` into `home`, with its schema: the next command that opens the database migrates it. Throws `usage`, with
+ * nothing done, if the home has a database, or if `input` is not a backup that this program knows; `failed` if it breaks off. `open`
+ * decrypts the key of erasures, if it is encrypted in the backup; its errors end the restore with nothing done.
  */
 export async function restoreBackup(
   home: string,
@@ -112,7 +111,7 @@ async function loadAll(
   reader: BackupReader,
   erasureKey: Buffer | undefined,
 ): Promise<{ rows: number; strangers: string[] }> {
-  // rows come in any order, and what triggers would do is in them: foreign keys and triggers rest
+  // rows come in any order and have the effects of triggers already: foreign keys and triggers are off
   await connection.query('set local session_replication_role = replica')
   const { rows: found } = await connection.query<{ name: string }>(
     `select relname as name from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r'`,
@@ -120,7 +119,7 @@ async function loadAll(
   const known = new Set(found.map(({ name }) => name))
   const made = await findMigrations(connection)
   const missing = new Set(known)
-  // migrations bring rows of their own; and what fills a table emptied in its own transaction needs no log
+  // migrations bring rows of their own; and filling a table that was emptied in the same transaction needs no WAL
   await connection.query(`truncate ${[...known].join(', ')} cascade`)
   const strangers: string[] = []
   let [tables, rows] = [0, 0]
@@ -148,7 +147,7 @@ async function loadAll(
   }
 }
 
-/** The migrations that made the tables, as text: a home with others cannot be opened. */
+/** The migrations that made the tables, as text: a home with other migrations cannot be opened. */
 async function findMigrations(connection: Connection): Promise<string> {
   const { rows } = await connection.query(`select name, checksum from ${migrationTable} order by name`)
   return JSON.stringify(rows)
@@ -167,7 +166,7 @@ function count(bytes: Buffer): number {
   return lines
 }
 
-/** As after a large import: an embedded server may never come to it by itself. */
+/** As after a large import: an embedded server may never do it by itself. */
 async function analyse(opened: OpenDatabase): Promise<void> {
   await opened.pool.query('vacuum (analyze)')
 }

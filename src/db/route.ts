@@ -1,6 +1,6 @@
 /**
- * Where a new connection goes: of the hosts in `DATABASE_URL` the first that is a primary, by TLS as libpq understands
- * `sslmode`. `pg` itself knows one host and one way.
+ * Finds the way for a new connection: the first host in `DATABASE_URL` that is a primary, with TLS as libpq understands `sslmode`. `pg`
+ * itself knows one host and one way.
  */
 import { readFileSync } from 'node:fs'
 import type pg from 'pg'
@@ -10,7 +10,7 @@ import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { DatabaseTrouble, isAbsence, markTrouble, ReadOnlyServer, type Writability, writability } from './away.ts'
 import { BoundedClient, processIdOf, type Way } from './client.ts'
 
-/** None of several hosts can be used; the message says of each why. */
+/** None of several hosts can be used; the message has the reason for each. */
 class NoServer extends DatabaseTrouble {
   readonly code: string | undefined
   constructor(message: string, code: string | undefined) {
@@ -19,9 +19,9 @@ class NoServer extends DatabaseTrouble {
   }
 }
 
-/** A server that was just found to be a primary needs no second look for so long: connections are often made in bursts. */
+/** For so long a server that was found to be a primary is not checked again: connections are often made in bursts. */
 const trustMs = 1_000
-/** Longer than this a connection is not waited for, unless `connect_timeout` says otherwise. */
+/** The longest wait for a connection, unless `connect_timeout` says otherwise. */
 const connectMsMax = 5_000
 
 type SslMode = (typeof sslModes)[number]
@@ -46,7 +46,7 @@ function readFile(name: string, path: string | undefined): string | undefined {
   }
 }
 
-/** What libpq does for each `sslmode`, in the order in which it tries it. Throws `usage` for a file that cannot be read. */
+/** The tries of libpq for each `sslmode`, in their order. Throws `usage` for a file that cannot be read. */
 function findSslWays(address: DatabaseAddress, fallback: string | undefined): Way['ssl'][] {
   const { parameters } = address
   const mode = findSslMode(address, fallback)
@@ -68,13 +68,13 @@ const nameOf = ({ host, port }: Way) => (host.startsWith('/') ? host : `${host}:
 
 /** Finds the server for each connection to the database of one URL. */
 export class Route {
-  /** For `pg`: all but host, port and TLS. */
+  /** The settings for `pg`, except host, port and TLS. */
   readonly config: pg.ClientConfig
-  /** Each connection is given up after so long. */
+  /** Connecting is given up after so long. */
   readonly connectMsMax: number
   /** Host and port of every server, for people. */
   readonly servers: string
-  /** The database and its servers as the URL has them, for people. */
+  /** The database and its servers as in the URL, for people. */
   readonly description: string
   private readonly ways: Way[]
   private readonly attributes: string
@@ -117,7 +117,7 @@ export class Route {
       ...text('fallback_application_name'),
       ...text('options'),
       ...text('sslnegotiation'),
-      // pg looks at it for `sslnegotiation` alone; each way brings its own
+      // pg uses it only for `sslnegotiation`; each way has its own
       ssl: ssl[0] ?? false,
     }
   }
@@ -127,7 +127,7 @@ export class Route {
     return this.ways.length
   }
 
-  /** The way for a new connection. Throws what the last server said, or of several what each said. */
+  /** The way for a new connection. Throws the error of the server, or of all servers if there are several. */
   async find(): Promise<Way> {
     const [only, ...more] = this.ways
     if (only && more.length === 0 && this.attributes === 'any') return only
@@ -138,7 +138,7 @@ export class Route {
     return await this.finding
   }
 
-  /** The server that was found last takes no connection or no write any more: the next connection looks anew. */
+  /** The server that was found last no longer takes connections or writes: the next connection searches anew. */
   distrust(): void {
     this.found = undefined
   }
@@ -153,7 +153,7 @@ export class Route {
       } catch (error) {
         const name = nameOf(way)
         troubles.set(name, error)
-        // a server that answers, and says no, ends the search, unless it can be asked in another way
+        // a server that answers with a refusal ends the search, unless there is another way to ask it
         const next = this.ways[index + 1]
         if (!isAbsence(error) && (next === undefined || nameOf(next) !== name)) throw error
       }
@@ -188,7 +188,7 @@ export class Route {
     try {
       return await work(client)
     } catch (error) {
-      // pg's own limit for a query leaves the connection as it is
+      // pg's own limit for a query would leave the connection open
       throw markTrouble(error)
     } finally {
       client.leave()

@@ -1,6 +1,6 @@
 /**
- * Watches connections on which nothing comes: their server may be gone without a word, it may still be at work, or its commits
- * may hang, since `synchronous_standby_names` has it wait for a standby that is not there.
+ * Watches silent connections: their server may be gone, it may still be at work, or its commits may wait for a standby in
+ * `synchronous_standby_names` that is not there.
  */
 import type pg from 'pg'
 import { LeadpushError } from '../base/errors.ts'
@@ -11,15 +11,15 @@ import type { Route } from './route.ts'
 
 /** So often connections are looked at. */
 const tickMs = 1_000
-/** After so long without a word the server is asked what it does, and again after as long. */
+/** After so much silence the server is asked for its state, and again after the same time. */
 const askMs = 5_000
-/** A commit that waits for a standby for less is not told of. */
+/** A shorter wait of a commit for a standby is not reported. */
 const hangMsMin = 3_000
 
 /** Connections with a statement that may be at work for long. */
 const atLongWork = new WeakSet<object>()
 
-/** Lets a statement of `client` take its time as long as the server is at work on it; returns how to take that back. */
+/** Allows a statement of `client` any time as long as the server is at work on it. Returns a function that ends this. */
 export function allowLongWork(client: object): () => void {
   atLongWork.add(client)
   return () => void atLongWork.delete(client)
@@ -27,20 +27,20 @@ export function allowLongWork(client: object): () => void {
 
 const hangListeners = new Set<(hangs: boolean) => void>()
 
-/** Calls `listener` when commits begin to hang, and when they do no more; returns how to take that back. */
+/** Calls `listener` when commits begin to hang, and when they no longer do. Returns a function that ends this. */
 export function onCommitsHang(listener: (hangs: boolean) => void): () => void {
   hangListeners.add(listener)
   return () => void hangListeners.delete(listener)
 }
 
-/** What the server says of itself on another connection. */
+/** The state of the server, from another connection. */
 interface Answer {
   askedMs: number
-  /** Another process answers in the server's place, so that ids of its processes say nothing. */
+  /** A pooler answers instead of the server, so ids of processes say nothing. */
   pooled: boolean
   /** The processes that are at work for this role. */
   atWork: ReadonlySet<number>
-  /** What a commit waits for, and for how long already. */
+  /** The standby that a commit waits for, and the time so far. */
   hang: { what: string; ms: number } | undefined
 }
 
@@ -52,7 +52,7 @@ interface Row {
   standbys: number
 }
 
-// every role sees what its own sessions wait for, and how many standbys there are
+// every role sees the waits of its own sessions, and the number of standbys
 const question = `
   select pg_backend_pid() as own, pid,
     case wait_event when 'SyncRep' then extract(epoch from clock_timestamp() - state_change)::double precision * 1000 end
@@ -73,21 +73,21 @@ interface SilenceOptions {
   silentMsMax: number | undefined
   /** Commits may hang for so long. */
   hangMsMax: number
-  /** Told when commits begin to hang, and when they do no more. */
+  /** Called when commits begin to hang, and when they no longer do. */
   onHang: ((text: string) => void) | undefined
 }
 
 /** A connection in use. */
 interface Seen {
-  /** Read and written, when it was last looked at. */
+  /** Bytes read and written, at the last look. */
   bytes: number
   /** Since when it has been silent. */
   sinceMs: number
-  /** When the server last said that it is at work for it. */
+  /** When the server last confirmed that it is at work for this connection. */
   atWorkMs: number
 }
 
-/** Gives up connections that lead nowhere; one for each pool. */
+/** Gives up dead connections; one watcher for each pool. */
 export class SilenceWatch {
   private readonly route: Route
   private readonly options: SilenceOptions
@@ -130,14 +130,14 @@ export class SilenceWatch {
     else if (longestMs < everyMs) this.tell(undefined)
   }
 
-  /** Gives the connection up where nothing can be expected of it. */
+  /** Gives the connection up if no answer can be expected. */
   private judge(client: pg.PoolClient, seen: Seen, nowMs: number): void {
     const { silentMsMax, hangMsMax } = this.options
     const silentMs = nowMs - seen.sinceMs
     const answer = this.answer && this.answer.askedMs >= nowMs - Math.min(silentMs, 3 * askMs) ? this.answer : undefined
     const isAtWork = answer !== undefined && (answer.pooled || answer.atWork.has(processIdOf(client)))
     if (isAtWork && answer.hang) {
-      // not cancelled: the server would then show, as committed, what no standby has
+      // not cancelled: the server would then show the commit as done, although no standby has it
       if (silentMs < hangMsMax || answer.hang.ms < hangMsMin) return
       const message = `The database cannot be used: ${answer.hang.what}`
       const error = new LeadpushError('database', message, { hint: adviseOnHang })

@@ -1,6 +1,5 @@
 /**
- * Facts that a PostgreSQL server tells of itself, for `validate`: how it is reached, what it promises, what this role may do,
- * how it is maintained.
+ * Facts about a PostgreSQL server, for `validate`: its connection, its durability, the rights of this role, its maintenance.
  */
 import { sql } from 'kysely'
 import { isEncrypted, processIdOf } from './client.ts'
@@ -13,7 +12,7 @@ export interface ServerFacts {
   version: string
   encoding: string
   role: string
-  /** Another process answers in the server's place: a PgBouncer or the like. */
+  /** A PgBouncer or another pooler answers instead of the server. */
   pooled: boolean
   /** Whether the connection of this process is encrypted. */
   encrypted: boolean
@@ -33,7 +32,7 @@ export interface ServerFacts {
   synchronousNames: string
   /** The `application_name` of each standby that is attached, without subscribers of logical replication and backups. */
   standbys: string[]
-  /** How many of them commits may wait for; null: this role may not see it. */
+  /** The number of standbys that commits may wait for; null: this role may not see it. */
   synchronousStandbys: number | null
   /** How many more connections this role may open, and the limit that leaves the fewest. */
   freeConnections: number
@@ -42,7 +41,7 @@ export interface ServerFacts {
 
 type ServerRow = Omit<ServerFacts, 'pooled' | 'encrypted' | 'roundTripMs' | 'aheadMs' | 'aheadErrorMs'>
 
-// counts sessions of others by what every role may see
+// counts sessions of others from data that every role may see
 const facts = sql<ServerRow>`
   select split_part(current_setting('server_version'), ' ', 1) as version, current_setting('server_encoding') as encoding,
     current_user as role, pg_is_in_recovery() as standby,
@@ -79,12 +78,12 @@ const facts = sql<ServerRow>`
 
 const trips = 3
 
-/** Asks the server on one connection. Throws what the database throws. */
+/** Asks the server on one connection. Throws the database's errors. */
 export async function findServerFacts({ db, pool }: OpenDatabase): Promise<ServerFacts> {
   const client = await pool.connect()
   try {
     const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
-    // a pooler gives its client an id of its own making
+    // a pooler gives its client a made-up id
     const pooled = rows[0]?.pid !== processIdOf(client)
     let roundTripMs = Number.POSITIVE_INFINITY
     let aheadMs = 0
@@ -112,14 +111,14 @@ export async function findServerFacts({ db, pool }: OpenDatabase): Promise<Serve
   }
 }
 
-/** SQL: whether the row `c` of `pg_class` is in the schema of leadpush, which shares it with nothing but extensions. */
+/** SQL: whether the row `c` of `pg_class` is in the schema of leadpush, which only extensions share. */
 const isInSchema = sql<boolean>`c.relnamespace = (select relnamespace from pg_class where oid = to_regclass(${migrationTable}))
   and not exists (select from pg_depend e where e.classid = 'pg_class'::regclass and e.objid = c.oid and e.deptype = 'e')`
 
 /** SQL: whether the row `c` of `pg_class` is a table of leadpush. */
 export const isOurTable = sql<boolean>`(c.relkind = 'r' and ${isInSchema})`
 
-/** What this role may do with the tables of leadpush. */
+/** The rights of this role on the tables of leadpush. */
 export interface Rights {
   /** Missing rights by table and sequence: `users: insert, update`. */
   missing: string[]

@@ -1,4 +1,4 @@
-/** The rows of the tables in `sql/`, as Kysely sees them. A bigint is read as a number: no id of ours comes near 2^53. */
+/** The rows of the tables in `sql/`, for Kysely. A bigint is read as a number: our ids stay far below 2^53. */
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 import type { TriggerKind } from '../index.ts'
 

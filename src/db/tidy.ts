@@ -25,8 +25,8 @@ export async function vacuumTables(opened: OpenDatabase, tables: readonly string
 }
 
 /**
- * Makes the statistics of `tables` anew, which hold values of deleted rows until then. It waits for an analysis under way, which began
- * with these rows.
+ * Makes the statistics of `tables` anew, which have values of deleted rows until then. It waits for an analysis under way, which may have
+ * read these rows.
  */
 export async function analyseTables(opened: OpenDatabase, tables: readonly string[]): Promise<void> {
   const work = (connection: Connection) =>

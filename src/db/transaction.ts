@@ -1,6 +1,6 @@
 /**
- * A transaction on a connection of its own, for work that Kysely has no words for: COPY, temporary tables. It needs no
- * session, so it works through a PgBouncer in transaction mode. Stopping it cancels its statement.
+ * A transaction on a connection of its own, for work that Kysely does not support: COPY, temporary tables. It needs no session, so it
+ * works through a PgBouncer in transaction mode. Stopping it cancels its statement.
  */
 
 import { Kysely, PostgresDialect } from 'kysely'
@@ -22,8 +22,8 @@ export function kyselyOn(connection: Connection): Database {
 }
 
 /**
- * Runs `work` between `begin` and `commit`. When it throws, or `signal` aborts, all of it is rolled back; then this throws
- * the error, or the signal's reason. `ending`: `rollback` also where all went well, for work that is only tried.
+ * Runs `work` between `begin` and `commit`. If it throws, or `signal` aborts, everything is rolled back, and this throws the error, or
+ * the signal's reason. `ending`: `rollback` even after success, for a dry run.
  */
 export async function withTransaction<T>(
   opened: OpenDatabase,
@@ -65,12 +65,12 @@ export async function withTransaction<T>(
     stopListening?.()
     disallow()
     connection.off('error', onError)
-    // a cancel request that is still on its way must meet no other statement
+    // a cancel request that is still on its way must not hit another statement
     connection.release(signal?.aborted ? true : broken)
   }
 }
 
-/** Commits. A connection that breaks meanwhile leaves the result open, so the database is asked for it. */
+/** Commits. If the connection breaks meanwhile, the result is open, so the database is asked for it. */
 async function commit(opened: OpenDatabase, connection: Connection, id: string): Promise<void> {
   try {
     await connection.query('commit')
@@ -86,7 +86,7 @@ async function commit(opened: OpenDatabase, connection: Connection, id: string):
   }
 }
 
-/** The server has not told yet what became of a commit: to be asked again. */
+/** The server does not know the result of a commit yet: ask again. */
 class OpenCommit extends DatabaseTrouble {
   /** SQLSTATE: transaction resolution unknown. */
   readonly code = '08007'

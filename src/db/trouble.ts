@@ -1,10 +1,10 @@
-/** Why a database cannot be reached or used, and what to do: the one list for commands that end with it and for `validate`. Pure. */
+/** Why a database cannot be reached or used, and what to do: the one list for the errors of commands and for `validate`. Pure. */
 
 interface Trouble {
   is(code: string, message: string): boolean
   what: string
   toDo: string
-  /** It may pass by itself: of the embedded database it is a matter of its server. */
+  /** It may pass by itself; for the embedded database it means that its server is down. */
   isAbsence?: true
 }
 
@@ -18,7 +18,7 @@ export const adviseOnReadOnly =
 
 const again = 'then run the command again: it continues where it stopped.'
 
-/** The first that fits counts. */
+/** The first entry that fits counts. */
 const troubles: readonly Trouble[] = [
   {
     is: (_, message) => /no encryption|SSL off|SSL required/.test(message),
@@ -109,7 +109,7 @@ const troubles: readonly Trouble[] = [
   },
 ]
 
-/** Undefined: an error of no known kind, which has words of its own alone. */
+/** Undefined: an error of an unknown kind, which only has its own words. */
 export const findDatabaseTrouble = (code: string, message: string): Trouble | undefined =>
   troubles.find(({ is }) => is(code, message))
 

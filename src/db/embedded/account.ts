@@ -1,7 +1,6 @@
 /**
- * Decides as which user the embedded server runs. PostgreSQL refuses root: for root it runs as the system user
- * `leadpush` or `postgres`, else as `nobody`. Where none of them can enter the folders, it runs in a user namespace in which root's
- * files belong to an ordinary user.
+ * Decides as which user the embedded server runs. PostgreSQL refuses root: for root it runs as the system user `leadpush` or `postgres`,
+ * else as `nobody`. If none of them can enter the folders, it runs in a user namespace in which root's files belong to an ordinary user.
  */
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
@@ -10,7 +9,7 @@ import { codeOf, LeadpushError } from '../../base/errors.ts'
 import type { Paths } from './paths.ts'
 
 const nobody = 65_534
-/** Who gets data that root makes: the first of them that can enter the home. What belongs to `nobody` may belong to other services' too. */
+/** The owners of data that root makes: the first that can enter the home. Other services may run as `nobody` too. */
 const usersForRoot = ['leadpush', 'postgres', 'nobody']
 
 /** A user that runs PostgreSQL's programs. */
@@ -18,7 +17,7 @@ export interface Account {
   /** The owner of the server's files, as this process sees it. */
   uid: number
   gid: number
-  /** A program with arguments that is put before each command; empty for none. */
+  /** A program with arguments in front of each command; empty for none. */
   wrapper: readonly string[]
   /** The system users who may connect, by the names that the server sees. */
   peers: readonly string[]
@@ -62,8 +61,8 @@ export function spawnAs(account: Account, file: string, args: readonly string[],
 const programMsMax = 120_000
 
 /**
- * Runs a program to its end, two minutes at most. `code` is null where the program could not be started or was killed;
- * `output` has the last 8,000 characters that it wrote. Never rejects.
+ * Runs a program to its end, two minutes at most. `code` is null if the program could not be started or was killed; `output` has the last
+ * 8,000 characters that it wrote. Never rejects.
  */
 export function runAs(
   account: Account,
@@ -74,7 +73,7 @@ export function runAs(
   return new Promise((done) => {
     // detached from the terminal: a Ctrl-C is for this process, which then ends in its own order
     const child = spawnAs(account, file, args, { stdio: 'pipe', detached: true })
-    // not spawn's own timeout, which would keep this process alive where the program cannot be started
+    // not spawn's own timeout, which would keep this process alive if the program cannot be started
     const timer = setTimeout(() => child.kill('SIGKILL'), programMsMax)
     let output = ''
     const collect = (chunk: Buffer) => {
@@ -98,8 +97,7 @@ async function canEnter(account: Account, folder: string): Promise<boolean> {
 }
 
 /**
- * Maps this process's user to another id in a namespace of its own. That id must not be 65534, which stands for all other
- * users there.
+ * Maps this process's user to another id in a namespace of its own. That id must not be 65534, which means all other users there.
  */
 async function findNamespace(uid: number, gid: number): Promise<Account | undefined> {
   const inside = (await readPasswd()).find((entry) => entry.uid !== 0 && entry.uid !== nobody)
@@ -116,13 +114,13 @@ async function ownerOf(path: string): Promise<{ uid: number; gid: number } | und
   })
 }
 
-/** Whether the data of `paths` belong to `nobody`, as whom other services may run, which then can read and change them. */
+/** Whether the data of `paths` belong to `nobody`. Other services may run as `nobody`, and could read and change them. */
 export const belongsToNobody = async ({ data }: Pick<Paths, 'data'>): Promise<boolean> =>
   (await ownerOf(data))?.uid === nobody
 
 /**
- * Finds the user for the server of `paths`, whose home must exist: the owner of its data, where it has any. `users` are those of
- * this machine. Throws `usage` where PostgreSQL cannot run for this user and this home.
+ * Finds the user for the server of `paths`, whose home must exist: the owner of its data, if it has any. `users` are those of this
+ * machine. Throws `usage` if PostgreSQL cannot run for this user and this home.
  */
 export async function findAccount(paths: Paths, users?: readonly SystemUser[]): Promise<Account> {
   const [uid, gid] = [process.getuid?.() ?? -1, process.getgid?.() ?? -1]

@@ -1,6 +1,6 @@
 /**
- * Finds PostgreSQL's programs in the npm package for this platform. Makes the links among its libraries where npm ran no
- * install scripts, and copies everything to the home folder where the server's user cannot run the programs in place.
+ * Finds PostgreSQL's programs in the npm package for this platform. Makes the links among its libraries if npm ran no install scripts,
+ * and copies everything to the home folder if the server's user cannot run the programs in place.
  */
 import { constants } from 'node:fs'
 import { chmod, copyFile, lstat, mkdir, readdir, readFile, rename, rm, symlink } from 'node:fs/promises'
@@ -9,7 +9,7 @@ import { basename, dirname, join, relative } from 'node:path'
 import { codeOf, LeadpushError } from '../../base/errors.ts'
 import { type Account, runAs } from './account.ts'
 
-/** PostgreSQL's programs, which were found to run. */
+/** PostgreSQL's programs, which are known to run. */
 export interface Binaries {
   /** The folder of `initdb` and `postgres`. */
   folder: string
@@ -36,7 +36,7 @@ async function findPackage(): Promise<{ native: string; version: string }> {
   }
 }
 
-/** Makes the missing links; returns false where one of them cannot be made. */
+/** Makes the missing links; returns false if one of them cannot be made. */
 async function makeLinks(native: string): Promise<boolean> {
   const text = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]')
   const links = JSON.parse(text) as { source: string; target: string }[]
@@ -87,8 +87,8 @@ async function copyTo(home: string, native: string, version: string, temporaryNa
 }
 
 /**
- * Finds programs that `account` can run. Throws `usage` where the platform has none, or they do not run. No server may run in
- * `home` meanwhile.
+ * Finds programs that `account` can run. Throws `usage` if the platform has none, or they do not run. No server may run in `home`
+ * meanwhile.
  */
 export async function findBinaries(account: Account, home: string, temporaryName: string): Promise<Binaries> {
   const { native, version } = await findPackage()

@@ -14,13 +14,13 @@ import { databaseName, type Paths, roleName, unusableHome } from './paths.ts'
 const temporaryPrefix = '.new-'
 
 /**
- * When process `pid` began, in ticks since the boot, which tells it from a later process with the same id; 0 where the system does not
- * tell; undefined where there is no such process.
+ * When process `pid` began, in ticks since the boot, which tells it from a later process with the same id. 0 if the system does not say;
+ * undefined if there is no such process.
  */
 function findBeginning(pid: number): number | undefined {
   if (process.platform === 'linux') {
     try {
-      // the name of the program, in brackets, may hold anything
+      // the name of the program, in brackets, may have any characters
       const [state = '', ...facts] = readFileSync(`/proc/${pid}/stat`, 'utf8')
         .replace(/^.*\) /s, '')
         .split(' ')
@@ -37,12 +37,12 @@ function findBeginning(pid: number): number | undefined {
   }
 }
 
-/** A name in `home` for something incomplete; it says which process makes it. */
+/** A name in `home` for something incomplete, with the id of the process that makes it. */
 export function newTemporaryName(): string {
   return `${temporaryPrefix}${process.pid}-${findBeginning(process.pid)}-${randomBytes(6).toString('hex')}`
 }
 
-/** Removes what killed processes left incomplete in `home`. */
+/** Removes the incomplete work of killed processes in `home`. */
 export async function removeLeftovers(home: string): Promise<void> {
   for (const name of await readdir(home)) {
     if (!name.startsWith(temporaryPrefix)) continue
@@ -55,7 +55,7 @@ export async function removeLeftovers(home: string): Promise<void> {
   }
 }
 
-/** Modest, since the server shares its machine. An operator's later changes in postgresql.conf stay. */
+/** Modest values, since the server shares its machine. An operator's later changes in postgresql.conf stay. */
 const settings = [
   'shared_buffers = 128MB',
   'max_connections = 60',
@@ -66,7 +66,7 @@ const settings = [
   'wal_compression = on',
   'jit = off',
   "timezone = 'UTC'",
-  // a bounded log: server events, but no statements, which hold data
+  // a bounded log: server events, but no statements, which have data
   'log_min_messages = log',
   'log_min_error_statement = panic',
   'log_checkpoints = off',
@@ -106,7 +106,7 @@ async function initialise(data: string, account: Account, binaries: Binaries, op
   const single = ['--single', '-F', '-D', data, '-c', 'log_min_messages=error', 'postgres']
   await run('postgres', single, `create database ${databaseName} strategy file_copy\n`)
   if (options.throwAway) return
-  // one sync for all files: file by file would take longer than everything else together
+  // one sync for all files: syncing file by file would take longer than everything else together
   const method = process.platform === 'linux' ? ['--sync-method=syncfs'] : []
   await run('initdb', ['-D', data, '--sync-only', ...method])
 }
@@ -118,8 +118,7 @@ export async function sync(folder: string): Promise<void> {
 }
 
 /**
- * Makes `paths.data`, unless another process did so meanwhile. Throws `usage` where the home cannot be written, `database`
- * where initdb fails.
+ * Makes `paths.data`, unless another process did so meanwhile. Throws `usage` if the home cannot be written, `database` if initdb fails.
  */
 export async function makeCluster(
   paths: Paths,
@@ -144,8 +143,8 @@ export async function makeCluster(
 }
 
 /**
- * Writes as the server's user, never as root: the folder belongs to that user, and a link in it may lead anywhere. Throws
- * `usage` where that user may not write there.
+ * Writes as the server's user, never as root: the folder belongs to that user, and a link in it may lead anywhere. Throws `usage` if that
+ * user may not write there.
  */
 async function writeAs(account: Account, path: string, text: string, how: '>' | '>>'): Promise<void> {
   const { code, output } = await runAs(account, '/bin/sh', ['-c', `umask 077; cat ${how} "$1"`, 'sh', path], text)
@@ -168,7 +167,7 @@ export async function writeAccess(paths: Paths, account: Account): Promise<void>
   await writeIfOther(join(paths.data, 'pg_ident.conf'), users, account)
 }
 
-/** Throws `usage` where the data belong to another major version of PostgreSQL than the programs. */
+/** Throws `usage` if the data belong to another major version of PostgreSQL than the programs. */
 export async function checkVersion(paths: Paths, binaries: Binaries): Promise<void> {
   const made = Number.parseInt(await readFile(join(paths.data, 'PG_VERSION'), 'utf8'), 10)
   if (made === binaries.major) return

@@ -18,7 +18,7 @@ const socketPathBytesMax = 100
 export interface Paths {
   home: string
   data: string
-  /** Private to the server's user; outside of `home` where the path would be too long. */
+  /** Private to the server's user; outside of `home` if the path would be too long. */
   socketFolder: string
   log: string
   /** While this file exists, the last process that leaves does not stop the server. */
@@ -40,12 +40,12 @@ export async function findPaths(home: string): Promise<Paths> {
     socketFolder,
     log: join(path, 'postgres.log'),
     keepMarker: join(path, 'keep-running'),
-    // with the port, or PGPORT in the environment would count
+    // with the port: otherwise PGPORT in the environment would count
     url: `postgresql://${roleName}@${encodeURIComponent(socketFolder)}:${port}/${databaseName}`,
   }
 }
 
-/** Whether a complete data folder exists. Throws `usage` where the home cannot be read. */
+/** Whether a complete data folder exists. Throws `usage` if the home cannot be read. */
 export async function hasData(paths: Paths): Promise<boolean> {
   try {
     await stat(join(paths.data, 'PG_VERSION'))
@@ -74,12 +74,12 @@ async function isThere(folder: string): Promise<boolean> {
   throw Object.assign(new Error(`${folder} is no folder`), { code: 'ENOTDIR' })
 }
 
-/** Makes `home` so that only its owner may enter; where root makes it, others may pass through, such as the server's user. */
+/** Makes `home` so that only its owner may enter. If root makes it, others may pass through, such as the server's user. */
 export async function makeHome(home: string): Promise<void> {
   try {
     const missing: string[] = []
     for (let folder = home; !(await isThere(folder)); folder = dirname(folder)) missing.unshift(folder)
-    // one by one: with `recursive`, Node.js tries for ever where a folder accepts none (/proc)
+    // one by one: with `recursive`, Node.js tries for ever in a folder that accepts none (/proc)
     for (const folder of missing) {
       await mkdir(folder, { mode: 0o700 }).catch((error) => {
         if (codeOf(error) !== 'EEXIST') throw error
@@ -91,7 +91,7 @@ export async function makeHome(home: string): Promise<void> {
   }
 }
 
-/** An empty folder that outlived its data is in the way where another user gets the new ones. */
+/** Removes an empty folder that outlived its data: it would be in the way if another user gets the new data. */
 async function removeEmptyOfOther(folder: string, uid: number): Promise<void> {
   const found = await lstat(folder).catch(() => undefined)
   if (found && found.uid !== uid) await rmdir(folder).catch(() => {})

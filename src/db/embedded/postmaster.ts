@@ -1,6 +1,6 @@
 /**
- * The server process of an embedded database: finding it, starting it apart from this process, stopping it, and clearing away
- * what a killed one left.
+ * The server process of an embedded database: finding it, starting it apart from this process, stopping it, and cleaning up after a
+ * killed one.
  */
 
 import type { ChildProcess } from 'node:child_process'
@@ -18,7 +18,7 @@ import { type Paths, port, unusableHome } from './paths.ts'
 
 const logBytesMax = 1_000_000
 const stopMsMax = 60_000
-/** A server killed while it made its pid file leaves an empty one; a living server fills it at once. */
+/** A server that was killed while it made its pid file leaves an empty one; a living server fills it at once. */
 const emptyPidFileMsMax = 2_000
 
 /** Whether process `pid` is a living PostgreSQL on these data, rather than a later process with the same id. */
@@ -77,8 +77,8 @@ async function removeStaleFiles(paths: Paths): Promise<void> {
 }
 
 /**
- * Ends the sessions of a killed server: while they run, PostgreSQL starts no other on the same data. Call it only when there
- * is no server. Only Linux tells which processes they are; elsewhere they end by themselves.
+ * Ends the sessions of a killed server: while they run, PostgreSQL starts no other server on the same data. Call it only when there is no
+ * server. Only Linux shows these processes; elsewhere they end by themselves.
  */
 export async function endOrphans(paths: Paths, signal: 'SIGQUIT' | 'SIGKILL'): Promise<void> {
   const processes = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name))
@@ -126,8 +126,7 @@ export async function readLastComplaint(paths: Paths): Promise<string> {
 }
 
 /**
- * Starts a server in a session of its own, which outlives this process. Where a server runs already, the new one ends by
- * itself.
+ * Starts a server in a session of its own, which outlives this process. If a server runs already, the new one ends by itself.
  */
 export async function spawnServer(paths: Paths, account: Account, binaries: Binaries): Promise<ChildProcess> {
   await removeStaleFiles(paths)
@@ -171,7 +170,7 @@ export async function stopServer(paths: Paths): Promise<void> {
   let end = Date.now() + stopMsMax
   let hasFile = true
   while (Date.now() < end && (await isServerProcess(pid, paths.data))) {
-    // the pid file goes just before the process; a process that hangs after that must not hold up this one
+    // the pid file disappears just before the process ends; a server that hangs after that must not hold up this process
     if (hasFile && (await readPid(pidFile(paths))) !== pid) {
       hasFile = false
       end = Date.now() + 1_000

@@ -1,6 +1,6 @@
 /**
- * A process's presence at an embedded server: a connection of its own that holds a shared advisory lock. The process that
- * leaves and finds nobody else present stops the server. All races with other processes are handled here.
+ * A process's presence at an embedded server: a connection of its own that holds a shared advisory lock. A process that leaves and finds
+ * nobody else present stops the server. All races with other processes are handled here.
  */
 import type { ChildProcess } from 'node:child_process'
 import { stat } from 'node:fs/promises'
@@ -15,14 +15,14 @@ import { hasData, makeSocketFolder, type Paths, removeOutsideFolder } from './pa
 import { endOrphans, findServer, hasEnded, readLastComplaint, spawnServer, stopServer } from './postmaster.ts'
 
 const pollMs = 20
-/** How long a server may give no sign, and how long starting one may fail. */
+/** How long a server may be silent, and how long starting one may fail. */
 const silenceMsMax = 60_000
 const failingMsMax = 10_000
 
-/** Why no presence was gained: no server, a server that is busy or stopping, a server that is starting. */
+/** Why this process is not present: no server, a server that is busy or stopping, a server that is starting. */
 export type Absence = 'absent' | 'busy' | 'starting'
 
-/** What a failed connection means; throws an error that waiting does not mend. */
+/** The meaning of a failed connection; throws an error that waiting does not mend. */
 function classify(error: unknown, paths: Paths): Absence {
   const code = codeOf(error)
   if (code === 'ENOENT' || code === 'ECONNREFUSED') return 'absent'
@@ -43,7 +43,7 @@ export async function endQuietly(client: pg.Client): Promise<void> {
   await Promise.race([client.end().catch(() => {}), sleep(1_000, undefined, { ref: false })])
 }
 
-/** Tries once to be present at a running server. Throws `usage` where the server belongs to another user. */
+/** Tries once to be present at a running server. Throws `usage` if the server belongs to another user. */
 export async function tryEnter(paths: Paths): Promise<pg.Client | Absence> {
   const client = new pg.Client({
     connectionString: paths.url,
@@ -66,7 +66,7 @@ export async function tryEnter(paths: Paths): Promise<pg.Client | Absence> {
   }
 }
 
-/** How a server is made and started, where that is needed. */
+/** How a server is made and started, if that is necessary. */
 export interface EnterOptions {
   /** The data need not survive a crash of the machine. */
   throwAway?: boolean
@@ -74,7 +74,7 @@ export interface EnterOptions {
   binaries?: Binaries | undefined
 }
 
-/** Makes what a start needs and is missing; returns the function that starts the server. */
+/** Makes everything missing for a start; returns the function that starts the server. */
 async function prepare(paths: Paths, options: EnterOptions) {
   const account = await findAccount(paths)
   await removeLeftovers(paths.home).catch((error) => {
@@ -91,8 +91,8 @@ async function prepare(paths: Paths, options: EnterOptions) {
 }
 
 /**
- * Enters the server of `paths`, whatever other processes do with it meanwhile; starts it where it does not run. Throws
- * `usage` where it cannot run here, `database` where it does not start.
+ * Enters the server of `paths`, also while other processes start or stop it; starts it if it does not run. Throws `usage` if it cannot
+ * run here, `database` if it does not start.
  */
 export async function enter(paths: Paths, options: EnterOptions = {}): Promise<pg.Client> {
   let start: (() => Promise<ChildProcess>) | undefined
@@ -127,7 +127,7 @@ async function startError(paths: Paths): Promise<LeadpushError> {
   })
 }
 
-/** What became of the server: stopped, in use by others, or kept running on request. */
+/** The state of the server afterwards: stopped, in use by others, or kept running on request. */
 export type Farewell = 'stopped' | 'in use' | 'kept'
 
 /** Gives up the presence of `client`, and stops the server if nobody else is present. */
@@ -137,7 +137,7 @@ export async function leave(paths: Paths, client: pg.Client): Promise<Farewell> 
     return Boolean(rows[0]?.alone)
   }
   try {
-    // unlocks first, then asks who is left: of two that leave at once, the second sees nobody
+    // unlocks first, then asks who is left: if two leave at once, the second sees nobody
     await client.query('select pg_advisory_unlock_shared($1)', [locks.presence])
     // the server may not yet have noticed that another process was killed
     if (!(await tryAlone()) && !(await sleep(50).then(tryAlone))) return 'in use'

@@ -22,8 +22,7 @@ export interface ThrowAwayServer {
 }
 
 /**
- * A shell script that waits for the end of its input, which comes however this process dies. $1: home, $2: the socket's
- * folder.
+ * A shell script that waits for the end of its input, which comes when this process dies in any way. $1: home, $2: the socket's folder.
  */
 const watcher = `
 read -r nothing
@@ -97,8 +96,8 @@ async function makeTemporaryFolder(folder: string, prefix: string): Promise<stri
 }
 
 /**
- * Starts a server in a new folder in `folder`, by default the one for temporary files. `throwAway: false`: the data are on disk
- * once the server has stopped. Throws `usage` where PostgreSQL cannot run here, `database` where the server does not start.
+ * Starts a server in a new folder in `folder`, by default the one for temporary files. `throwAway: false`: the data are on disk once the
+ * server has stopped. Throws `usage` if PostgreSQL cannot run here, `database` if the server does not start.
  */
 export async function startThrowAway({
   folder = tmpdir(),
