@@ -77,7 +77,7 @@ async function test(version: string, hasBrowser: boolean): Promise<Outcome> {
     const node = join(bin, 'node')
     const { end: found } = await run(node, ['--version'])
     const PATH = [bin, dirname(process.execPath), process.env.PATH].join(delimiter)
-    // a page is the same to a browser whichever Node.js wrote it: one run with a browser is enough
+    // every Node.js writes the same page: one run with a browser is enough
     const others = hasBrowser ? {} : { CHROMIUM: 'none', REQUIRE_ALL: undefined }
     const env = { ...process.env, PATH, ...others }
     console.log(`\n${'='.repeat(20)} npm test with Node.js ${found.trim()} ${'='.repeat(20)}`)

@@ -1,5 +1,5 @@
 /**
- * Facts about a PostgreSQL server, for `validate`: its connection, its durability, the rights of this role, its maintenance.
+ * Facts about a PostgreSQL server, for `validate`: its connection, its durability, the rights of this role.
  */
 import { sql } from 'kysely'
 import { isEncrypted, processIdOf } from './client.ts'

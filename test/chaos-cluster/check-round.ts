@@ -109,7 +109,7 @@ function* checkEnds({ ran }: Evidence): Generator<string> {
   yield* check({ args: ['serve'], by: 'front', result: ran.serve }, [0])
 }
 
-/** Whoever ends with 0, and nobody after it, leaves nobody owed: unless the database lost it after that. */
+/** A last push that ends with 0 leaves nobody owed, unless the database lost records after that. */
 function* checkLeft({ ran }: Evidence): Generator<string> {
   const last = ran.pushes.toSorted((a, b) => a.endedMs - b.endedMs).at(-1)
   if (last?.result.code !== 0 || ran.ridden.some(({ backMs }) => backMs > last.endedMs)) return

@@ -94,7 +94,7 @@ export class OwnCluster implements Cluster {
     return this.servers.filter((server) => server !== this.primary) as [Server, Server]
   }
 
-  /** Whatever is not the primary becomes its standby. */
+  /** Every server but the primary becomes its standby. */
   private async restore(): Promise<void> {
     for (const server of this.standbys) {
       await server.stop('SIGKILL')

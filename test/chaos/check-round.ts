@@ -1,4 +1,4 @@
-/** What must hold after a round, whatever happened in it (contract 4.5 to 4.8, 4.12, 4.15): the receiver's log against the ledger. */
+/** The promises that must hold after any round (contract 4.5 to 4.8, 4.12, 4.15): the receiver's log against the ledger. */
 import { readFileSync } from 'node:fs'
 import { type Selectable, sql } from 'kysely'
 import { alikeInARow } from '../../src/base/limits.ts'

@@ -195,7 +195,7 @@ test('users of the week before who were due and got nothing', async () => {
   const line = await alarm(
     /^\w+ {2}problem {2}1 user who was due in \d{4}-W\d\d got no delivery in it, and has none in/,
   )
-  // whatever they got in one of the two weeks is one
+  // any delivery in one of the two weeks counts
   assert.equal((await house.call(`push --user ${email}`)).code, 0)
   await well()
   await query(`update deliveries set period = ${before} where kind = 'single'`)

@@ -55,7 +55,7 @@ test('auto: compressed after the first Accept-Encoding, also in the next run, un
   assert.deepEqual([always.length, always.filter(isGzip).length], [users, users])
 })
 
-test('a second attempt after a kill keeps the encoding of the first, whatever the setting is by then', async () => {
+test('a second attempt after a kill keeps the encoding of the first, even if the setting has changed', async () => {
   const { opened, receiver, push, ends } = await build((_, nth) => (nth <= 4 ? 'hang' : 200))
   const killed = push(['--all'], { LEADPUSH_COMPRESS: 'gzip' })
   await requestsAtLeast(receiver, 4)

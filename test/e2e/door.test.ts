@@ -59,7 +59,7 @@ for (const [version, fits] of [
   })
 }
 
-test('a checkout is built when it is first started, by whoever comes, and again when a source has changed', async () => {
+test('a checkout is built once when it is first started, even by several at once, and again when a source has changed', async () => {
   const folder = makeCheckout()
   const results = await Promise.all([0, 1, 2].map(() => runNode([doorOf(folder)])))
   assert.deepEqual(results, Array(3).fill({ code: 0, stdout: 'one\n', stderr: '' }))

@@ -169,7 +169,7 @@ test('consumer deletion lists erase what matches and get a response for each, by
   const first = ['Id,Status\nAaaaaaaaaaa1,3\nAaaaaaaaaaa2,5\nAaaaaaaaaaa3,3\n', 'Id,Status\nBbbbbbbbbbb1,3\n']
   assert.deepEqual(answers(), first)
   assert.deepEqual(Object.keys(await storedLeads(house)), ['kept'])
-  // whoever is on a list is kept out, found or not; also of rejected records
+  // everybody on a list is kept out, found or not; also from rejected records
   const rejects = writeInput('rejects.ndjson', '')
   const later = [
     listing('x', { contactEmail: 'nobody@example.com' }),
@@ -274,7 +274,7 @@ test('a broken, a foreign or a wrongly named file, and a folder for responses th
   assert.ok(existsSync(email))
 })
 
-test('redacted listings stay without their contacts, in whatever was kept and in later records', async () => {
+test('redacted listings stay without their contacts, in everything that was kept and in later records', async () => {
   const house = await buildHouse()
   const contact = { contactName: 'Owner', contactPhone: '512-555-0143', contactEmail: 'owner-1@example.com' }
   const records = [

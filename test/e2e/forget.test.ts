@@ -38,7 +38,7 @@ async function importAgain(house: House, records: readonly object[], more = '') 
   return { code, counts: [inserted, updated, unchanged, rejected, repeated, erased] }
 }
 
-/** In how many rows the text occurs, of whatever table, the statistics of PostgreSQL too. */
+/** The number of rows with the text, in all tables and in the statistics of PostgreSQL. */
 async function rowsWith(opened: OpenDatabase, text: string): Promise<number> {
   const { rows: tables } = await opened.pool.query(
     `select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace`,

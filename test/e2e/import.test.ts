@@ -254,7 +254,7 @@ test('--rejects takes no file that the import reads, and wrong usage leaves its 
   chmodSync(rejects, 0o644)
   const wrong = await house.call([...args, rejects, '--where', 'nope=x'])
   assert.deepEqual([wrong.code, readFileSync(rejects, 'utf8')], [2, 'of the last import\n'.repeat(9)], wrong.stderr)
-  // its contacts and receiver keys stayed open to everybody, and to whoever had opened it before
+  // its contacts and receiver keys stayed open to everybody, and to processes that had opened it before
   const opened = openSync(rejects, 'r')
   const ended = await house.call([...args, rejects])
   assert.deepEqual([ended.code, readFileSync(rejects, 'utf8')], [1, 'url,postalCode\nx,78704\n'], ended.stderr)

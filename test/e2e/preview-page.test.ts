@@ -153,7 +153,7 @@ test('a user who left, one without queries, and one who was served are told as t
   assert.match(served, /weekly delivery of \S+ was begun on .*: push --all sends no other/)
 })
 
-test('whatever a listing holds stays text, and fits a phone', { skip }, async () => {
+test('any text of a listing stays text, and fits a phone', { skip }, async () => {
   for (const colorScheme of ['dark', 'light'] as const) {
     await withPage(at('left.html'), { width: 390, height: 844, colorScheme }, async (page) => {
       assert.equal(await findOverflow(page), 0)

@@ -25,7 +25,7 @@ interface Proxy {
   end: NodeJS.Signals
 }
 
-/** Whatever is to be replaced must be there. */
+/** The text to be replaced must be there. */
 const replace = (text: string, what: string | RegExp, by: string) => {
   const replaced = text.replace(what, by)
   assert.notEqual(replaced, text, String(what))
@@ -103,7 +103,7 @@ async function startProxy(proxy: Proxy, ports: { own: string; serve: number }) {
     return await isListening(proxyPort, ports.own.split(':')[0])
   })
   return {
-    /** Ends it; all that it wrote, to whatever file. */
+    /** Ends it; returns all that it wrote, to any file. */
     async stop(): Promise<string> {
       child.kill(proxy.end)
       const timer = setTimeout(() => child.kill('SIGKILL'), 30_000)

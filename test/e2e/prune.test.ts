@@ -223,7 +223,7 @@ test('in its week a served user stays served, removed and imported again too, an
   assert.equal((await prune()).deliveries, 1)
 })
 
-test('a delivery that waits for its second attempt gets it, byte for byte, whatever was pruned', async () => {
+test('a delivery that waits for its second attempt gets it, byte for byte, even after a prune', async () => {
   const house = await build({ leads: 3, users: 1 }, (_, nth) => (nth === 1 ? 503 : 200))
   const { opened, call } = house
   const prune = async () => told(await call('prune --older-than 1ms --json', { env: ageless }))

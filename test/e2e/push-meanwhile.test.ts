@@ -58,7 +58,7 @@ async function eraseListing({ pool }: OpenDatabase, postalCode: string): Promise
 
 const lost = 'nobody recorded what came of the attempt'
 
-test('attempts that a kill cut off are used up: a second one with the same bytes whatever changed, then unknown, then nothing', async () => {
+test('attempts that a kill cut off are used up: a second one with the same bytes after any change, then unknown, then nothing', async () => {
   const waiting = Array.from({ length: 12 }, (_, at) => `waiting-${at}`)
   const house = await build(['once', 'twice', 'late', 'cut', 'erased', ...waiting], (request) => {
     const nth = house.receiver.keys().get(request.key)?.length

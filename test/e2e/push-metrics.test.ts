@@ -1,4 +1,4 @@
-/** `push --metrics-file` and a push's log, with the real program: whatever the end is, and without a secret. */
+/** `push --metrics-file` and a push's log, with the real program: after every kind of end, and without a secret. */
 import assert from 'node:assert/strict'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -68,7 +68,7 @@ test('the file has the figures of the summary, the log a line an attempt, and ne
   for (const secret of ['key-', contact]) assert.ok(!`${stderr}${readFileSync(file, 'utf8')}`.includes(secret))
 })
 
-test('whatever ends a push is in its file, with what was good before', async () => {
+test('every end of a push is in its file, together with the last good run', async () => {
   receiver.answer = () => 200
   assert.equal((await house.call(['push', '--failed', '--metrics-file', file])).code, 0)
   const good = read('failed')('last_success_timestamp_seconds') ?? 0

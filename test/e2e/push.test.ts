@@ -131,7 +131,7 @@ test('a second push --all sends nothing, and says who had theirs', async () => {
   assert.deepEqual(countsOf(json.at(-1)), { ...noCounts, users: 1, skipped: 1, already: 2 })
 })
 
-test('push --user serves one user whatever the period, in any letters, and says that they are not subscribed', async () => {
+test('push --user serves one user in any period, in any letters, and says that they are not subscribed', async () => {
   const sent = house.receiver.requests.length
   const preview = await house.call('preview --user FOUR@example.com --body')
   const { code, json, stderr } = await house.call('push --user FOUR@example.com --json')

@@ -408,7 +408,7 @@ test('a user whom the system does not know works with DATABASE_URL, and is told 
   assert.match(checked.stdout, /"message":"9 checks of the database: LEADPUSH_HOME is wrong"/)
 })
 
-test('with JSON lines everything on standard error is a JSON object, whatever is wrong', async () => {
+test('with JSON lines everything on standard error is a JSON object, for every error', async () => {
   const cases: [string[], Record<string, string>, number][] = [
     [['push', '--nosuch'], {}, 2],
     [['nosuch'], {}, 2],

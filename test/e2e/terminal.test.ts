@@ -98,7 +98,7 @@ async function showOn(
   return text
 }
 
-// whoever tried a push saw no line of the users whose delivery arrived
+// a person who tried a push saw no line for the users whose delivery arrived
 test('a push shows a line that moves and never wraps, up to 20 users of each end, a summary, and why what failed did', {
   skip: lackingScript,
 }, async () => {

@@ -30,7 +30,7 @@ const makeLeads = (count: number) =>
   Array.from({ length: count }, () => ({ href: hrefOf(`new-${++names}`), postalCode: '78704' }))
 const trigger = (more: Record<string, string> = {}) => house.call(triggerJson, { env: { ...env, ...more } })
 
-/** Which triggers came how often, whatever their order. */
+/** Which triggers came how often, in any order. */
 function timesOf(): number[] {
   const times = new Map<string, number>()
   for (const { path, webhookId } of platform.calls) {

@@ -34,7 +34,7 @@ async function interruptBetweenAttempts(house: House, users: number): Promise<vo
   house.receiver.answer = () => 200
 }
 
-test('subscribe sends the subscription push to whoever was not subscribed, once', async () => {
+test('subscribe sends the subscription push to a user who was not subscribed, once', async () => {
   const house = await buildHouse({ leads, users: [{ ...makeUsers(1)[0], subscribed: false }] })
   const first = await house.call('users subscribe USER-0@example.com --json')
   assert.equal(first.code, 0, first.stderr)
@@ -81,7 +81,7 @@ test('a subscription push that fails ends with 1; one that was interrupted is ow
   assert.deepEqual(deliveriesOf((await house.call('push --resume --json')).json), [])
 })
 
-test('what was interrupted between its attempts is resumed with the same key and body, whoever is unsubscribed meanwhile', async () => {
+test('a delivery that was interrupted between its attempts is resumed with the same key and body, even for a user who unsubscribed meanwhile', async () => {
   const house = await buildHouse({ leads, users: makeUsers(3) })
   await interruptBetweenAttempts(house, 3)
   assert.equal((await house.call('users unsubscribe user-1@example.com')).code, 0)
@@ -304,7 +304,7 @@ test('with LEADPUSH_PING_BODY the dead man’s switch is told what came of the p
     const away = await push('push --all --json', { DATABASE_URL: `${house.env.DATABASE_URL}_gone` })
     assert.deepEqual([away.code, away.line, away.told.type], [3, 'POST /uuid/fail', 'error'])
     assert.equal(away.told.message, 'The database cannot be used.')
-    // the message went as it stood, with whatever it named
+    // the message was sent unchanged, with all names in it
     await ping.endBroken(new LeadpushError('usage', 'There is no user of Jane Roe at 512 555 0101.'))
     assert.doesNotMatch(pings.at(-1)?.body ?? '', /Jane|555/)
   } finally {

@@ -26,7 +26,7 @@ test('a transaction that PostgreSQL ends because of a deadlock is run again', as
       await own.query("set local deadlock_timeout = '100ms'")
       await own.query('update places set taken = taken + 1 where n = 1')
       hasFirst.open()
-      // PostgreSQL looks for a deadlock once: whoever is to find it has to wait last
+      // PostgreSQL looks for a deadlock once: the session that shall find it has to wait last
       if (tries === 1) await until('the other waits', async () => (await pool.query(waiting)).rowCount === 1)
       await own.query('update places set taken = taken + 1 where n = 2')
       await own.query('commit')

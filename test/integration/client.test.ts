@@ -137,7 +137,7 @@ test('a client knows its process, whether a statement is under way, and what the
   client.release()
 })
 
-test('a client connects to where it is told to when it opens, whatever it was made with', async (t) => {
+test('a client connects to the address that it is given when it opens, not to the one that it was made with', async (t) => {
   const { url } = await createDatabase(t)
   const way = new URL((await startWay(url)).url)
   const client = new BoundedClient({ connectionString: url, host: '/nowhere', port: 1 }, 5_000)

@@ -50,7 +50,7 @@ for (const [nth, delivered] of [[20, 60], [21, 20]] as const) {
   })
 } // biome-ignore format: a table
 
-test('--accept goes on whatever the first answers are', async (t) => {
+test('--accept goes on after any first answers', async (t) => {
   const house = await build(t, { users: users(60), answer: () => loginPage })
   const push = await house.push(all, {}, new AbortController(), true)
   assert.deepEqual([push.ok, push.summary.delivered, warnings(push).length, skips(push)], [true, 60, 60, []])

@@ -237,7 +237,7 @@ test('a held week is no measure for later ones and does not disturb the next; an
   assert.equal(await week(0), false)
 })
 
-test('a week begins with the first run of the period before, whatever ran after it, and skips those without a run', async (t) => {
+test('a week begins with the first run of the period before, not with later ones, and skips periods without a run', async (t) => {
   const weeks = await begin(t)
   await weeks.users('a')
   await weeks.feed(1_000)
@@ -277,7 +277,7 @@ test('weeks of a program that counted nothing are no measure, and their users ar
   assert.equal(await weeks.holds(500, 0), true)
 })
 
-test('a user whose leads fell by 95 % is held alone, whatever was pruned; parts count together', async (t) => {
+test('only a user whose leads fell by 95 % is held, even after a prune; parts count together', async (t) => {
   const weeks = await begin(t)
   await weeks.users('a')
   await weeks.import(leads(60, { description: 'x'.repeat(100_000) }))
@@ -318,7 +318,7 @@ test('a user whose leads fell by 95 % is held alone, whatever was pruned; parts 
   assert.equal((await weeks.push()).ok, true, 'what was accepted is what the next week is compared with')
 })
 
-// Whoever asked for less was held back every time until somebody accepted it: their own wish looked like a collapse.
+// Users who asked for less were held back every time until somebody accepted it: their own wish looked like a collapse.
 test('a user who changed their queries is compared with the last delivery that had the same ones', async (t) => {
   const weeks = await begin(t)
   await seedUsers(weeks.db, [

@@ -23,7 +23,7 @@ function toWindows1252(text: string): Buffer {
   return Buffer.from([...text].map((character) => bytes[character] ?? character.charCodeAt(0)))
 }
 
-test('CSV with each separator, in each encoding, zipped whatever its name: the same listings', async () => {
+test('CSV with each separator, in each encoding, zipped under any name: the same listings', async () => {
   const text = rows('same')
   const utf16be = Buffer.from(`\ufeff${text}`, 'utf16le').swap16()
   const ways: [string, string | Buffer, LeadImportOptions?][] = [

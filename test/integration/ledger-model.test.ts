@@ -1,4 +1,4 @@
-/** The ledger's statements do on PostgreSQL what its model does in memory, whatever comes in whatever order. */
+/** The ledger's statements do on PostgreSQL what its model does in memory, for any calls in any order. */
 import { test } from 'node:test'
 import { holdAgainstDatabase } from '../simulate/hold-against-database.ts'
 

@@ -1,4 +1,4 @@
-/** The ledger's statements by themselves: what each leaves alone, whoever else is at it (contract 4.6, 4.8, 4.13). */
+/** The ledger's statements by themselves: what each leaves alone while others are at work (contract 4.6, 4.8, 4.13). */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -365,7 +365,7 @@ test('what is written for every delivery looks up its rows alone, also where it 
 })
 
 // what was recorded and not sent ended like what was, and its user got nothing that week
-test('an erasure ends what was begun, in whatever state it meets it; what nothing was sent of goes without the listing', async (t) => {
+test('an erasure ends begun deliveries in every state; those without an attempt go without the listing', async (t) => {
   const { db, newWorker, begin, take } = await build(t)
   const [worker, dying] = [await newWorker(), await newWorker()]
   const keys = ['fails', 'succeeds', 'second', 'taken-back', 'gone', 'dies', 'waits', 'unbegun']
@@ -406,7 +406,7 @@ test('an erasure ends what was begun, in whatever state it meets it; what nothin
     [await recordUnsent(db, worker.ids, [nth('taken-back')]), await endErased(db, worker.ids, nth('gone'))],
     [[], []],
   )
-  // whoever waits for the attempts does not end what is none of theirs any more
+  // a process that waits for the attempts does not end deliveries that it no longer has
   await endDeliveries(db, keys, true)
   // the process that had it in hand tells of it, once
   const told = () => endAbandoned(db, { workerIds: worker.ids, takeover: 'own' })

@@ -46,7 +46,7 @@ test('a second run says which is at work and ends; the first also takes what cam
   await opened.pool.query('update hooks set off_since = null, paused_until = null')
   platform.calls.length = 0
 
-  // whatever the machine does, the first run is at work until the second one has ended
+  // the first run is at work until the second one has ended, on any machine
   const held: http.ServerResponse[] = []
   let holds = true
   const server = http.createServer((request, response) => {

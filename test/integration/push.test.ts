@@ -353,7 +353,7 @@ test('a stop finishes what is under way and gives back the rest; --resume goes o
   assert.equal((await house.push({ what: 'resume' })).deliveries.length, 0)
 })
 
-test('a stop ends the pause before a second attempt: whoever resumes need not wait for its rest', async (t) => {
+test('a stop ends the pause before a second attempt: the next run need not wait for its rest', async (t) => {
   const house = await build(t, { answer: (_request, nth) => (nth === 1 ? 500 : 200) })
   const stop = new AbortController()
   const pushing = house.push(all, { retryDelayMs: 60_000 }, stop)
@@ -466,7 +466,7 @@ test('what a dead process had begun ends unknown, and not failed, where the seco
   assert.deepEqual([summary.unknown, summary.failed], [1, 0])
 })
 
-test('what --user had recorded and not made is sent to whoever is not subscribed too', async (t) => {
+test('an attempt that --user had recorded and not made is sent, even to a user who is not subscribed', async (t) => {
   const house = await build(t, { users: users(1, { subscribed: false }) })
   const email = 'user-0000@example.com'
   await house.push(await house.userRequest(email))
@@ -491,7 +491,7 @@ test('what nobody was sent in a week that is over is forgotten, but not while th
   assert.equal(await count(), 0)
 })
 
-test('a user counts once, whatever of theirs a run goes on with, begins and ends', async (t) => {
+test('a user counts once, however many of their deliveries a run continues, begins and ends', async (t) => {
   const house = await build(t, { users: users(3) })
   await house.push()
   // of one its attempts are used up, of another the second is due; all get another delivery besides
@@ -700,7 +700,7 @@ test('a preview shows what the push then sends, byte for byte, interrupted deliv
     if ('line' in found) attempts.push(found.line.attempts)
   }
   const { summary } = await house.push()
-  assert.equal(preview.summary(0).users, summary.users, 'whoever has a delivery that was begun counts too')
+  assert.equal(preview.summary(0).users, summary.users, 'a user with a begun delivery counts too')
   assert.deepEqual([preview.summary(0).already, summary.already], [5 - summary.users, 5 - summary.users])
   const sent = house.receiver.requests.slice(sentBefore).map(({ body }) => body.toString())
   assert.deepEqual(previewed.sort(), sent.sort())

@@ -40,7 +40,7 @@ test('one answer below 500 among 20 failures is no outage', async (t) => {
 const down = { concurrency: 4, outageMs: 500, retryDelayMs: 0 }
 
 // An hour after a push had given up, --resume made the second attempt of everybody, and both of everybody else.
-test('what was found out outlives the run: the next one begins with one first attempt, whatever its form', async (t) => {
+test('the finding outlives the run: the next one, of any form, begins with one first attempt', async (t) => {
   const house = await build(t, { users: users(60), answer: () => 503 })
   await house.push(all, down)
   const { length } = house.receiver.requests

@@ -102,7 +102,7 @@ for (const count of [60, 5]) {
         'it tells nothing new, but for the delivery that a second attempt ends',
       )
       if (count === 5 && hour > 0) assert.equal(lines.length, 2)
-      // within the hour nothing is tried, whatever asks
+      // within the hour nothing is tried, by no command
       if (hour === 0) assert.equal((await house.push(all, held)).ok, false)
       await pass(house, '1 hour')
     }
@@ -274,7 +274,7 @@ for (const [compress, count] of [['gzip', 1], ['auto', 60]] as const) {
   })
 } // biome-ignore format: a table
 
-// The push slept 250 ms for ever, and whoever came next was held for an hour by a try that nobody had made.
+// The push slept 250 ms for ever, and the next push was held for an hour by a try that nobody had made.
 test('a try whose user is gone by then is given back, and the push ends', async (t) => {
   const house = await build(t, { users: users(1) })
   await new ReceiverRow(databaseReceiver(house.db, house.receiver.url)).tell({ says: 'refuses', status: 401 })

@@ -38,7 +38,7 @@ const patches = fc.record({
 })
 
 for (const version of postgresVersions) {
-  test(`a lead without its contacts is the same lead otherwise, whatever its texts hold (PostgreSQL ${version})`, async (t) => {
+  test(`a lead without its contacts is otherwise the same lead, with any texts (PostgreSQL ${version})`, async (t) => {
     const opened = await (await createDatabase(t, { version })).open()
     const leads = fc.sample(patches, 2_000).map((patch) => serialiseLead(patch as LeadPatch))
     const { rows } = await opened.pool.query<{ json: string }>(

@@ -117,7 +117,7 @@ test('weeks have their deliveries by how they ended, and what these carried', ()
   for (const week of shown.slice(1, -2)) assert.deepEqual(week, [0, 0, 0, 0, 0, 0])
 })
 
-test('users without queries are those who are subscribed, whoever else has some or none', async (t) => {
+test('only subscribed users count as users without queries', async (t) => {
   const { db, pool } = await (await createDatabase(t, { places: 'all' })).open()
   const count = async () => (await readSnapshot(db, findMoment)).withoutQueries
   assert.equal(await count(), 0)
@@ -184,7 +184,7 @@ test('the figures are read from one snapshot, by statements that cannot write an
   )
 })
 
-test('of a long ledger a sample says what deliveries carry, and the page is small whatever there is', async () => {
+test('a sample of a long ledger says how much deliveries carry, and the page is always small', async () => {
   const other = await (await createDatabase(undefined, { places: 'all' })).open()
   await fillHistory(other.db, { leads: 300, users: 1_700, weeks: 4 })
   await sql`update deliveries set status = 'failed', first_error = repeat('long ', 100) where user_id < 1500`.execute(

@@ -61,7 +61,7 @@ test('what reads only begins nothing, and reads what is encrypted later', async 
   )
 })
 
-test('whoever read the key before it was changed writes nothing', async (t) => {
+test('a process that read the key before it was changed writes nothing', async (t) => {
   const opened = await open(t)
   const vault = await begin(opened)
   const { id } = await createIntegration(opened.db, { email, vault })
@@ -109,7 +109,7 @@ test('a change of the key waits for an import under way, whose users are encrypt
   assert.equal((await opened.pool.query('select from data_keys')).rowCount, 1)
 })
 
-test('decrypting for good is gone on with by whoever comes next, and then a key can begin anew', async (t) => {
+test('the next process continues decrypting for good, and then a new key can be set', async (t) => {
   const opened = await open(t)
   await sealStored(opened, await begin(opened))
   await changeSecretKey(opened.db, first, undefined)

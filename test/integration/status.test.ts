@@ -130,7 +130,7 @@ test('deliveries are counted by how they ended, in the current period alone', as
   assert.deepEqual({ delivered, failed, unknown, pending }, { delivered: 3, failed: 2, unknown: 1, pending: 1 })
 })
 
-test('owed counts each user once, whatever is owed to them', async (t) => {
+test('owed counts each user once, however many deliveries they are owed', async (t) => {
   const { db, period } = await open(t)
   const owes = async () => (await findStatus(db, settings)).owed
   await seedUsers(db, [
@@ -471,7 +471,7 @@ test('the period is that of LEADPUSH_TIME_ZONE', async (t) => {
   }
 })
 
-test('a short name of a time zone means the same clock to PostgreSQL and to whoever reads times, in summer too', async (t) => {
+test('a short name of a time zone means the same clock to PostgreSQL and to readers of times, in summer too', async (t) => {
   // CET, EET, MET and WET had no summer time in PostgreSQL, so the week turned an hour late
   const { db } = await open(t)
   const zoneOf = (name: string) =>

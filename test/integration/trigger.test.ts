@@ -342,7 +342,7 @@ test('a run whose time is up leaves the rest to the next, and tells so', async (
   assert.equal(new Set(platform.calls.map(({ webhookId }) => webhookId)).size, platform.calls.length)
 })
 
-test('a hook gets one trigger at a time until it has answered, whatever the database knows of its tables', async () => {
+test('a hook gets one trigger at a time until it has answered, with any statistics', async () => {
   // with statistics of tables that were nearly empty one statement took several triggers of a hook, past every limit
   const hooks = await Promise.all(Array.from({ length: 10 }, (_, n) => hook(`/first-${n}`)))
   await opened.pool.query('vacuum (analyze) hooks, triggers')
@@ -404,7 +404,7 @@ test('what a hook said when it refused is shown with its trouble, and gone with 
   assert.deepEqual((await opened.pool.query('select answer from hook_answers')).rows, [])
 })
 
-test('a hook that hangs is given its time once in a run, whatever is due for it', async () => {
+test('a hook that hangs is given its time once in a run, however much is due for it', async () => {
   await hook('/hangs')
   await addLeads(3)
   platform.answer = () => 'hang'
@@ -464,7 +464,7 @@ test('a hook may be removed while what it said is recorded', async () => {
   assert.deepEqual((await opened.pool.query('select hook_id from hook_answers')).rows, [{ hook_id: kept.id }])
 })
 
-/** Sleeps until it is woken, whatever the time. */
+/** Sleeps until it is woken, for any time. */
 class Waker extends Sleeper {
   override sleep(): Promise<void> {
     return super.sleep(Number.POSITIVE_INFINITY)

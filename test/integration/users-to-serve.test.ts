@@ -62,7 +62,7 @@ test('the last user of many is found at once, whose neighbours were all served i
 })
 
 // Ids that are so far apart make pages of 50 users.
-test('users are counted once each, on whichever page they lie, and beside each other or in a transaction alike', async (t) => {
+test('users are counted once each, on every page, and beside each other or in a transaction alike', async (t) => {
   const { db, pool } = await (await createDatabase(t)).open()
   const weekly = weeklyPass('2020-W02')
   const none = { held: 0, free: 0, uncounted: 0, claimed: 0, begun: 0, withoutQueries: 0 }

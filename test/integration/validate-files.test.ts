@@ -297,7 +297,7 @@ test('a file that is not there, and a folder, is wrong usage, and nothing is che
 })
 
 // A .json file had to be a delivery body: users and listings that an import takes were problems.
-test('the sample files and a feed are judged as their imports do, whatever they are called, and from standard input', async () => {
+test('the sample files and a feed are judged as their imports do, under any name, and from standard input', async () => {
   const fileOf = (name: string) => join(packageRoot, name)
   const map = ['--map-file', fileOf('examples/feeds/schema-org.map')]
   for (const args of [

@@ -13,7 +13,7 @@ export interface Ended {
   code: number | null
   stdout: string
   stderr: string
-  // biome-ignore lint/suspicious/noExplicitAny: whatever a command prints
+  // biome-ignore lint/suspicious/noExplicitAny: a command may print anything
   json: any[]
 }
 
@@ -22,7 +22,7 @@ export interface Installed {
   packed: { files: { path: string }[]; size: number; unpackedSize: number }
   archive: string
   home: string
-  /** For whatever a test makes. */
+  /** The folder for the files of a test. */
   work: string
   temporary: string
   /** The package in the prefix. */

@@ -1,4 +1,4 @@
-/** What every push promises, whatever happens (contract 4.4, 4.5, 4.7, 4.12, 4.14), checked on what a simulated run has come to. */
+/** The promises of every push, in all circumstances (contract 4.4, 4.5, 4.7, 4.12, 4.14), checked on the result of a simulated run. */
 
 import { LeadpushError } from '../../src/base/errors.ts'
 import {
@@ -130,7 +130,7 @@ function checkEnd({ outcome, byPush, isSmooth }: Facts, process: SimulatedProces
   if (ok && !toldBefore && bad > 0 && request.what !== 'resume')
     say(`push ${nth} is well although deliveries are not delivered`)
   if (ok && wasStopped && !cameToEnd && request.what === 'all') say(`push ${nth} is well although it was stopped`)
-  // alone and without trouble, it looks for whoever comes until nobody is left
+  // alone and without trouble, it looks for new users until nobody is left
   const isAlone =
     outcome.pushes === 1 &&
     isSmooth &&
@@ -408,7 +408,7 @@ function checkLedger({ outcome, byKey }: Facts, say: Say): void {
     }
 }
 
-/** In the end everybody is served, and whoever was not before was told. */
+/** In the end everybody is served, and users who were not served before were reported. */
 function checkCalm({ outcome }: Facts, say: Say): void {
   const { model, processes, pushes, scenario, before, lost } = outcome
   const { users, deliveries, claims, receivers } = model.state

@@ -1,4 +1,4 @@
-/** What a preview lists is what a push does, whatever the state: both read one agenda. */
+/** A preview lists what a push does, in every state: both read one agenda. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

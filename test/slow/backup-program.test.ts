@@ -129,7 +129,7 @@ test('a backup that breaks off, or is none that this program knows, changes noth
   }
 })
 
-// Whoever had a backup could test guesses of erased contacts: the key of their hashes stood beside them.
+// With a backup one could test guesses of erased contacts: the key of their hashes was beside them.
 test('with a secret key set, a backup has the key of erasures encrypted, and a restore needs that key before it begins', async () => {
   const withKey = (name: string, byte: number | undefined): ProgramOptions => ({
     env: {

@@ -224,7 +224,7 @@ test('a killed server is started again: at once by the next command, and for a r
   await busy.end().catch(() => {})
 })
 
-test("a killed server's pid file counts for nothing, whatever process has its id by now", async () => {
+test("a killed server's pid file counts for nothing, even if another process has its id by now", async () => {
   const server = await enterEmbedded(await usedHome(), {})
   await server.leave()
   const path = join(server.home, 'data', 'postmaster.pid')
@@ -442,8 +442,8 @@ test('an impossible home is a usage error that names the setting', async () => {
   }
 })
 
-// As root it killed whatever process the file named, which another user can write.
-test('the end of a throw-away server ends no other process, whatever its pid file says', async () => {
+// As root it killed the process that the file named, and another user can write that file.
+test('the end of a throw-away server ends no other process, even if its pid file names one', async () => {
   const server = await startThrowAway()
   const pid = readServerPid(server.home)
   assert.ok(pid)

@@ -57,7 +57,7 @@ test('while an import of all users waits for one of them, pushes go on, subscrib
     assert.equal((await opened.pool.query(owed, [changed])).rowCount, 1)
     assert.ok(await isWaiting())
   } finally {
-    // whatever failed: the import ends
+    // the import ends, even after a failure
     await holder.query('commit')
     holder.release()
   }

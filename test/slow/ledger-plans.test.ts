@@ -11,7 +11,7 @@ const period = '2026-W47'
 
 // Each look for what is due read all that waited, and a plan that statistics from another moment had chosen read the whole ledger;
 // where what was taken before could not be cleaned up yet, each look walked over it again.
-test('what is due is looked up in its order, however many wait and whatever the statistics say', async (t) => {
+test('due attempts are looked up in their order, however many wait, with any statistics', async (t) => {
   const database = await createDatabase(t)
   const { db, pool } = await database.open({ connectionsMax: 1 })
   const workers = await Promise.all([

@@ -49,7 +49,7 @@ async function askAgain(): Promise<number> {
   }
 }
 
-test('whoever says nothing is cut off; hundreds of them shut nobody out', async () => {
+test('silent connections are cut off; hundreds of them shut nobody out', async () => {
   const lines = serve.log().length
   const silent = await openSilent(200)
   assert.equal(await askAgain(), 200)
@@ -58,7 +58,7 @@ test('whoever says nothing is cut off; hundreds of them shut nobody out', async 
   const crowd = await openSilent(550)
   for (let times = 0; times < 5; times++) assert.equal(await askAgain(), 200)
   await until('all are cut off', () => silent.closed === 200 && crowd.closed === 550)
-  // 750 of them and whoever asks, 500 places
+  // 750 of them and the callers, 500 places
   assert.ok(crowd.early <= 60, `${crowd.early}`)
   slow = speakSlowly()
   // a connection on which nothing came is no request
@@ -259,6 +259,6 @@ test('thousands of requests of every kind: no 500, no hang, no crash, and memory
   assert.ok(!serve.program.stderr().includes(key))
 })
 
-test('whoever speaks slowly is cut off, in the head and in the body', async () => {
+test('slow senders are cut off, in the head and in the body', async () => {
   for (const answer of await Promise.all(slow)) assert.match(answer, /^HTTP\/1\.1 408 .*"ok":false/s)
 })

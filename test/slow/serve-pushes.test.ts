@@ -80,7 +80,7 @@ test('a long pause before a second attempt holds up no other user', async () => 
   receiver.answer = () => 200
   await until('their processes have left them', async () => (await metric(serve, 'leadpush_push_processes')) === 0)
   await opened.pool.query("update deliveries set due_at = now() where status = 'pending'")
-  // whoever subscribes has it look at once
+  // a new subscriber makes it look at once
   await subscribe(serve, 20)
   await untilNothingIsLeft()
   assert.deepEqual([17, 18, 19, 20].map(sentTo), [[2], [2], [1], [1]])

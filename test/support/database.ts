@@ -30,7 +30,7 @@ function findServerUrl(version: ServerVersion): Promise<string> {
   if (given) return Promise.resolve(given)
   const found = own.get(version)
   if (found) return found
-  // ends with this process; an `after` here would belong to whichever test came first
+  // ends with this process; an `after` here would belong to the first test
   const starting = startServer(version).then((server) => server.url)
   own.set(version, starting)
   return starting

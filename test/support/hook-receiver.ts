@@ -9,7 +9,7 @@ export interface ReceivedHookCall {
   path: string
   headers: http.IncomingHttpHeaders
   body: string
-  // biome-ignore lint/suspicious/noExplicitAny: whatever a trigger holds
+  // biome-ignore lint/suspicious/noExplicitAny: a trigger may have any fields
   json: any
   webhookId: string
   atMs: number

@@ -28,7 +28,7 @@ export interface ProgramResult {
   stdout: string
   stderr: string
   /** The lines of standard output that are JSON objects. */
-  // biome-ignore lint/suspicious/noExplicitAny: whatever a command prints
+  // biome-ignore lint/suspicious/noExplicitAny: a command may print anything
   json: any[]
 }
 
@@ -52,7 +52,7 @@ export function testHome(): string {
     // root's embedded server runs as another user, who must be able to pass
     chmodSync(folder, 0o711)
     homeFolder = folder
-    // an `after` here would belong to whichever test came first
+    // an `after` here would belong to the first test
     process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
   }
   return homeFolder

@@ -18,7 +18,7 @@ export interface Answered {
   status: number
   headers: http.IncomingHttpHeaders
   text: string
-  // biome-ignore lint/suspicious/noExplicitAny: whatever was answered
+  // biome-ignore lint/suspicious/noExplicitAny: the answer may be anything
   json: any
 }
 

@@ -1,5 +1,5 @@
 /**
- * Walks every state that a run with few users can reach, whatever the receiver answers and other processes do, and checks in each
+ * Walks every state that a run with few users can reach, for all answers and all acts of other processes, and checks in each
  * what a push promises (contract 4.12). The run is the loop in small: it asks, records, sends, and tells what came of it.
  */
 import {

@@ -37,7 +37,7 @@ export function installZapierApp(): string | undefined {
 }
 
 export interface ZapierAnswer {
-  // biome-ignore lint/suspicious/noExplicitAny: whatever the app gives
+  // biome-ignore lint/suspicious/noExplicitAny: the app may give anything
   results?: any
   /** The message as Zapier gets it; for some kinds of errors it is JSON. */
   error?: { name: string; message: string }

@@ -164,7 +164,7 @@ const way = fc.tuple(fc.constantFrom(...spellings), fc.constantFrom(...bodies))
 
 const digitsOf = (text: string) => text.replace(/\D/g, '')
 
-test('no e-mail address, phone number or key survives, however it is written in whatever body', () => {
+test('no e-mail address, phone number or key survives, however it is written, in any body', () => {
   fc.assert(
     fc.property(emails, around, way, (email, [before, after], [spell, build]) => {
       const [type, body] = build(`${before}${spell(email)}${after}`)

@@ -98,7 +98,7 @@ test('what kept an answer from coming has one cause for all its codes, and a rem
   assert.match(causeOf({ httpStatus: null, error: away }).toDo, /NO_PROXY/)
 })
 
-test('how a delivery ended has the last word, whatever its last attempt came to', () => {
+test('the end of a delivery decides its cause, not its last attempt', () => {
   assert.match(causeOf({ httpStatus: 503, error: wasErased }).toDo, /push --failed/)
   assert.match(causeOf({ httpStatus: 503, error: 'nobody recorded what came of the attempt' }).toDo, /--unknown/)
   assert.match(causeOf({ httpStatus: null, error: 'the user unsubscribed before it was begun' }).toDo, /^Nothing/)

@@ -109,7 +109,7 @@ test('a long text without a contact takes some milliseconds of the processor, no
   }
 })
 
-test('the contact fields stand together in the JSON of a lead, whatever its other texts hold', () => {
+test('the contact fields stand together in the JSON of a lead, with any other texts', () => {
   const tricky = '","contactName":"x","address":null\\"\n'
   const fields = { contactName: tricky, contactPhone: `${tricky}${phone}`, contactEmail: 'owner-1@example.com' }
   const lead = { href: 'https://listings.example/a', postalCode: '78704', description: tricky, fullAddress: other }

@@ -97,7 +97,7 @@ test('what libphonenumber knows as a number of the United States is found in eac
   )
 })
 
-test('a number of another country is hashed as the platform does, whatever stands beside it', () => {
+test('a number of another country is hashed as the platform does, beside any text', () => {
   const key = randomBytes(32)
   const kinds = { href: false, contact: false, list: true }
   for (const country of ['GB', 'DE', 'MX', 'IN', 'VN', 'CA'] as CountryCode[]) {

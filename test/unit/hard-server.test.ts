@@ -70,7 +70,7 @@ test('an answer that has been read in time ends no connection', async (t) => {
   socket.destroy()
 })
 
-test('whoever leaves an answer unread gives way to others, the one that has done so for longest first', async (t) => {
+test('a connection that leaves an answer unread gives way to others, the one that has done so for longest first', async (t) => {
   // they were spared, and everybody who came was closed
   const { port, sockets } = await start(t, { connectionsMax: 3 })
   for (let at = 0; at < 3; at++) await askAndStop(port, ask('/large').repeat(2))

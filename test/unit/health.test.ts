@@ -178,7 +178,7 @@ test('an answer that ends a trouble but looks like another: two second ones alik
   assert.deepEqual([end(false), end(true)], [{ says: 'well' }, undefined])
 }) // biome-ignore format: a table
 
-test('every state that few users can reach, whatever receiver, database and other processes do', () => {
+test('every state that few users can reach, with everything that receiver, database and other processes may do', () => {
   const { states, ends } = walkHealth()
   assert.ok(states > 5_000 && ends > 100, `${states} states, ${ends} ends`)
 })

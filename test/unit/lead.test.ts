@@ -25,7 +25,7 @@ test('a lead of which only href and postalCode are known carries every default, 
   )
 })
 
-test('the fields stand on the wire in one order, whatever the order in which they came', () => {
+test('the fields stand on the wire in one order, not in the order in which they came', () => {
   const patch = { country: 'US', fullAddress: '1 Main St', price: 5, postalCode: '78704', href }
   const names = Object.keys(JSON.parse(serialiseLead(patch)))
   assert.deepEqual(

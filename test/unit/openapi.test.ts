@@ -11,7 +11,7 @@ const rules = {
   'no-schema-type-mismatch': 'error',
 } as const
 
-test("the document passes Redocly's strict rules without a warning, whatever the platform is called", async () => {
+test("the document passes Redocly's strict rules without a warning, with any name of the platform", async () => {
   const config = await createConfig({ extends: ['recommended-strict'], rules })
   const lint = async (document: object) => {
     const source = JSON.stringify(document)

@@ -7,7 +7,7 @@ import { buildTable } from '../../src/inspect/page/table.ts'
 
 const hostile = `<script>alert("1")</script>'&`
 
-test('whatever goes into a template is text, unless it is HTML already', () => {
+test('a template takes values as text, unless they are HTML already', () => {
   assert.equal(
     html`<p title="${hostile}">${[html`<b>${1}</b>`, hostile]}${false}${undefined}${null}${0}</p>`.text,
     '<p title="&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;"><b>1</b>&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;0</p>',

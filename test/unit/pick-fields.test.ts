@@ -108,7 +108,7 @@ test('of several values that cannot be read each is told', () => {
   )
 })
 
-test('texts that mean unknown are so in every field, whatever their case and the blanks around them', () => {
+test('texts that mean unknown do so in every field, in any case and with blanks around them', () => {
   const options = { nulls: buildNulls(['N/A', ' tbd ', '-1', 'false']), strict: true }
   const record = {
     href,

@@ -153,7 +153,7 @@ test('a lead too large for a part of its own is left out and named, the others g
   assert.deepEqual(deliveries.map(({ versionIds }) => versionIds), [[3, 1]]) // biome-ignore format: short
 })
 
-// it was packed as if it carried leads, into whatever part had room
+// it was packed as if it carried leads, into any part with room
 test('a query whose leads are all too large for a part stands in the first part', () => {
   const queries = [query('a', [9, 8, 7, 6, 5]), query('b', [4]), query('huge', [2, 1])]
   const { deliveries, tooLarge } = plan(queries, sizes((id) => (id <= 2 ? 601 : 100)), 600) // biome-ignore format: short
@@ -167,7 +167,7 @@ test('a query whose leads are all too large for a part stands in the first part'
   assert.deepEqual(tooLarge, [2, 1])
 })
 
-test('the bytes of a plan are the bytes of the body, whatever characters are in it', () => {
+test('the bytes of a plan are the bytes of the body, with any characters', () => {
   const leads = ['{"href":"https://example.com/ü€😀"}', '{"href":"b"}']
   const queries = [{ ...query('Mayagüez ☀', [2, 1]) }, query('x', [])]
   const sizeOf = (id: number) => ({ leadId: id, bytes: Buffer.byteLength(leads[id - 1] ?? '') })

@@ -1,5 +1,5 @@
 /**
- * Whole pushes in virtual time, on the ledger in memory, whatever happens meanwhile: what every push promises. `npm run simulate` makes
+ * Whole pushes in virtual time, on the ledger in memory, through all troubles: the promises of every push. `npm run simulate` makes
  * more of them, and shows of one that breaks a promise what happened in it.
  */
 import assert from 'node:assert/strict'
@@ -14,7 +14,7 @@ const runs = 5_000
 /** On a busy machine it is fewer runs, not a longer test. */
 const msMax = 10_000
 
-test('whatever happens to pushes and around them, they keep their promises', async (t) => {
+test('pushes keep their promises in all circumstances', async (t) => {
   const startMs = performance.now()
   let made = 0
   const found = await simulate(runs, 1, (done) => {

@@ -28,7 +28,7 @@ for (const [text, separator] of [
   })
 }
 
-test('whatever the cells hold, the separator of a table is found, and its cells are what they were', () => {
+test('the separator of a table with any cells is found, and the cells are read as they were', () => {
   const cell = fc.string({ unit: fc.constantFrom('a', 'é', ' ', '"', ',', ';', '\t', '|', '\n', '1') })
   const quoted = (text: string) => `"${text.replaceAll('"', '""')}"`
   const table = fc.integer({ min: 2, max: 5 }).chain((columns) =>

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Turns } from '../../src/server/turns.ts'
 
-test('the work of one key waits for the one before it, whatever came of that; another key waits for nobody', async () => {
+test('the work of one key waits for the one before it, even if that fails; another key waits for nobody', async () => {
   const turns = new Turns<string>()
   const begun: string[] = []
   const gates = new Map<string, { resolve(text: string): void; reject(error: Error): void }>()

@@ -30,7 +30,7 @@ test('a type in capitals with underscores is searched as words', () => {
   assert.equal(listingWords({ ...nothing, propertyType: 'SINGLE_FAMILY' }), 'single family')
 })
 
-test('the first 100,000 characters of a description are searched, whatever they are', () => {
+test('the first 100,000 characters of any description are searched', () => {
   for (const filler of ['x ', '🏠', '한 ', 'é']) {
     const fill = filler.repeat(100_000)
     const last = (before: number) => `${[...fill].slice(0, before).join('')} sauna`

@@ -17,7 +17,7 @@ type Time = (at: Date | null) => string
 export async function writeStuck(io: CommandIo, db: Database, time: Time, keepAnswers: 'on' | 'off'): Promise<void> {
   const groups = await findStuck(db, keepAnswers)
   const since = new Date(Math.min(...groups.map(({ first }) => first.getTime())))
-  // no advice: whatever the cause, they get their second attempt
+  // no advice: these get their second attempt, for any cause
   const causes = groups.map((group) => ({ ...group, toDo: '' }))
   await writeCauses(io, causes, { title: `Stuck, by their last error (since ${time(since)})`, causesShown, usersShown })
 }
