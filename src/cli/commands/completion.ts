@@ -6,7 +6,7 @@ export const completion = describe({
   about: 'Print a script with which a shell completes the words of a command.',
   arguments: [
     argument('<shell>', 'for which shell').choices(['bash', 'zsh', 'fish']),
-    argument('[words...]', 'words of a command: prints what the last of them may become, as the script asks'),
+    argument('[words...]', 'words of a command: prints the completions of the last one, for the script'),
   ],
   help: `
 Examples:

@@ -33,7 +33,7 @@ const stop = describe({
 const backup = describe({
   name: 'backup',
   about: 'Save all of the embedded database in a file, while other commands use it.',
-  arguments: [argument('<file>', 'where the backup goes, replacing what is there; - is standard output')],
+  arguments: [argument('<file>', 'the file of the backup, which is replaced; - is standard output')],
   options: [jsonObject()],
   help: `
 The backup is gzipped text that later versions of leadpush and of PostgreSQL
@@ -55,8 +55,8 @@ const restore = describe({
   arguments: [argument('<file>', 'a file of db backup; - is standard input')],
   options: [jsonObject()],
   help: `
-All of the backup goes in, or nothing. Keep cron and serve off until you have
-read "Backup and restore" in docs/keys-and-backups.md: what happened after the
+It restores all of the backup, or nothing. Keep cron and serve off until you
+have read "Backup and restore" in docs/keys-and-backups.md: everything after the
 backup happens again.
 
 Examples:

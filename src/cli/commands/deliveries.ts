@@ -23,8 +23,8 @@ const list = describe({
     new RepeatedOption('--status <status>', 'with this status; may be repeated', statuses),
     new RepeatedOption('--kind <kind>', 'of this kind; may be repeated', kinds),
     option('--user <email>', 'of this user'),
-    option('--since <duration>', 'whose last attempt is no longer ago, such as 2d'),
-    countOption('--limit <n>', 'so many at most'),
+    option('--since <duration>', 'with a last attempt within this time, such as 2d'),
+    countOption('--limit <n>', 'the most to list'),
     option('--csv', 'print CSV with a header'),
     jsonLines(),
   ],
@@ -34,9 +34,8 @@ Examples:
   leadpush deliveries list --status failed --status unknown --since 2d
   leadpush deliveries list --period 2026-W47 --csv > week.csv
 
-A line has the times of the first and the last attempt, the period, and what
-\`push\` prints of a delivery. Without --limit the list has no end but the
-ledger's.`,
+A line has the times of the first and the last attempt, the period, and the line
+of \`push\` for the delivery. Without --limit it lists the whole ledger.`,
   rules: [exclude(['--csv', '--json'])],
   settings: ['timeZone'],
   database: 'reads long',
@@ -45,14 +44,14 @@ ledger's.`,
 
 const show = describe({
   name: 'show',
-  about: 'Show one delivery: its attempts, what the receiver said, and with --body what was sent.',
+  about: 'Show one delivery: its attempts, the words of the receiver, and with --body its body.',
   arguments: [argument('<key>', 'its X-Idempotency-Key')],
-  options: [option('--body', 'print its body, byte for byte as it went'), jsonObject()],
+  options: [option('--body', 'print its body, byte for byte as it was sent'), jsonObject()],
   help: `
-The key stands in the X-Idempotency-Key of the request, and in the lines of
---json. The body is built again from the listings as they were then, also that
-of a past week. Once one of its listings was erased, or deleted by
-\`leadpush prune\`, --body exits 1.
+The key is the X-Idempotency-Key of the request, and stands in the lines of
+--json. The body is built again from the listings as they were then, even that
+of a past week. If one of its listings was erased or pruned, --body exits with
+1.
 
 Examples:
   leadpush deliveries list --user me@example.com --json | jq -r .idempotencyKey

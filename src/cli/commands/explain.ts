@@ -3,7 +3,7 @@ import { argument, describe, jsonObject, option } from '../describe.ts'
 
 export const explain = describe({
   name: 'explain',
-  about: 'Tell why a listing was, or was not, sent to a user: queries, distance, rank, age, deliveries, triggers.',
+  about: 'Say why a listing was, or was not, sent to a user: queries, distance, rank, age, deliveries, triggers.',
   arguments: [argument('<href>', 'the URL of the listing, as it was imported')],
   options: [
     option('--user <email>', 'the user who got the listing, or should have').makeOptionMandatory(),
@@ -14,8 +14,8 @@ Examples:
   leadpush explain --user user@example.com https://listings.example/1
   leadpush explain --user user@example.com https://listings.example/1 --json
 
---json prints {"type":"explanation","user","href","period","answer"} with what
-the answer rests on: "subscribed", "servedAt", "owed", "held"; "postalCode",
+--json prints {"type":"explanation","user","href","period","answer"} with the
+facts: "subscribed", "servedAt", "owed", "held"; "postalCode",
 "importedAt" (null: long ago), "seenAt", "ageSeconds", "deliverableUntil",
 "tooOld", "gone", "sources" (each with "goneAt": null while it has the listing);
 "queries", each with "matches", "distanceMiles", "words", "rank", "matching"

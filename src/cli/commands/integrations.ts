@@ -16,9 +16,9 @@ Examples:
   leadpush integrations create --user user@example.com
   leadpush integrations create --user user@example.com --api-key - < key.txt
 
-A key on the command line shows in the list of processes: give - instead, and it
-is read from standard input. A key has 16 to 200 visible ASCII characters. Only
-its hash is stored.`,
+The list of processes shows a key on the command line: give - instead, and it is
+read from standard input. A key has 16 to 200 visible ASCII characters. Only its
+hash is stored.`,
   settings: ['secretKey'],
   database: 'changes',
   work: async () => (await import('../integrations.ts')).create,
@@ -35,9 +35,9 @@ const rotate = describe({
   help: `
 Examples:
   leadpush integrations rotate 3
-  leadpush integrations rotate 3 --overlap 0s    the old key is known to others
+  leadpush integrations rotate 3 --overlap 0s    ends a stolen key at once
 
-Until the overlap is over (0s to 365d) both keys work, and triggers bear the
+Until the overlap is over (0s to 365d) both keys work, and triggers have the
 signatures of both secrets. Another rotation ends the oldest key at once.`,
   settings: ['secretKey'],
   database: 'changes',
@@ -55,7 +55,7 @@ const list = describe({
 
 const revoke = describe({
   name: 'revoke',
-  about: 'End an integration: its key, its hooks, and the triggers due for them; its platform is told.',
+  about: 'End an integration: its key, its hooks and their due triggers; its platform is told.',
   arguments: [id],
   options: [jsonObject()],
   help: '\nExamples:\n  leadpush integrations revoke 3',

@@ -20,9 +20,9 @@ const imports = describe({
   arguments: [argument('<file...>', 'files, taken in one after the other')],
   options: [
     ...recordOptions,
-    dryRun('tell what the import would do, and write nothing'),
+    dryRun('show what the import would do, and write nothing'),
     option('--rejects <file>', 'keep the rejected records in a file, as they came'),
-    option('--source <name>', 'whose listings the files have: letters, digits, dots, hyphens, underscores'),
+    option('--source <name>', 'the source of the listings: a name of letters, digits, dots, hyphens, underscores'),
     option('--complete', 'with --source: the files have all its listings; others are no longer delivered'),
     option('--accept', 'with --complete: even if the files have fewer than half of its live listings'),
     option('--trigger', 'send the triggers of new listings right after, as `leadpush trigger` does'),
@@ -55,24 +55,23 @@ its sources is not delivered until one of them has it again.`,
 
 const where = new RepeatedOption(
   '--where <field=value>',
-  'only listings with this; FIELD!=VALUE: without it; may be repeated',
+  'only listings with this value, or FIELD!=VALUE without it; may be repeated',
 )
 const contacts = option('--contacts', 'with the name, phone and e-mail address of the contact')
 
 const list = describe({
   name: 'list',
   about: 'Show listings, the most recently new or changed first.',
-  options: [where, countOption('--limit <number>', 'so many at most').default(20), contacts, jsonLines()],
+  options: [where, countOption('--limit <number>', 'the most to show').default(20), contacts, jsonLines()],
   help: `
 Examples:
   leadpush leads list
   leadpush leads list --where city=Austin --where bedrooms!=1 --limit 100
   leadpush leads list --where contactPhone= --json
 
-Values are compared as text, upper and lower case alike; what is unknown is the
-empty text. postalCode, city, state, address and propertyType are looked up by
-an index; a condition on another field reads all listings, until there are
-enough.`,
+Values are compared as text, in any case; an unknown value is the empty text. An
+index finds postalCode, city, state, address and propertyType; a condition on
+another field reads all listings, until there are enough.`,
   settings: ['timeZone'],
   database: 'reads long',
   work: async () => (await import('../leads/look.ts')).list,
@@ -80,7 +79,7 @@ enough.`,
 
 const show = describe({
   name: 'show',
-  about: 'Show a listing: its states over time, where it lies, its search words, and whose queries match it.',
+  about: 'Show a listing: its history, its place, its search words, and the users whose queries match it.',
   arguments: [argument('<href>', 'the URL of the listing, as it was imported')],
   options: [contacts, jsonObject()],
   help: '\nExamples:\n  leadpush leads show https://listings.example/1',
@@ -101,7 +100,7 @@ const count = describe({
 
 const forget = describe({
   name: 'forget',
-  about: 'Erase a listing, all listings with a contact, or what a list names, and keep them out of later imports.',
+  about: 'Erase a listing, all listings with a contact, or those on a list, and keep them out of later imports.',
   options: [
     option('--href <url>', 'the listing with this href; - reads it from standard input'),
     option('--contact <text>', 'all listings with this e-mail address or phone number; - reads it from standard input'),
@@ -109,7 +108,7 @@ const forget = describe({
     option('--drop <file...>', "consumer deletion lists of California's Delete Request and Opt-out Platform"),
     option('--response <dir>', 'with --drop: write a file to upload for each list into this folder'),
     option('--redact', 'keep the listings and drop their contacts, in later records too'),
-    dryRun('erase nothing; tell what would go'),
+    dryRun('erase nothing; show what would be erased'),
     option('--json', 'print one JSON object, and one for each response'),
   ],
   help: `
@@ -120,9 +119,9 @@ Examples:
   leadpush leads forget --drop 20260801_1234_*.csv --response responses
   leadpush leads forget --contact - --redact < contact.txt
 
-A contact on the command line shows in the list of processes and in the history
-of the shell: give - instead, and it is read from standard input. Only a keyed
-hash of it is kept, to recognise it in later imports.`,
+The list of processes and the history of the shell show a contact on the command
+line: give - instead, and it is read from standard input. leadpush keeps only a
+keyed hash, which recognises the contact in later imports.`,
   rules: [
     exclude(['--href', '--contact', '--list', '--drop'], 'Give one of them.'),
     someOf(['--href', '--contact', '--list', '--drop'], 'What shall be erased?'),

@@ -7,8 +7,7 @@ export const migrate = describe({
   options: [jsonObject()],
   help: `
 With LEADPUSH_SECRET_KEY it also encrypts the receiver keys and signing secrets
-that are stored as they are. A migrate that was killed is gone on with by the
-next.
+that are stored in plain form. If it is killed, run it again.
 
 Examples:
   DATABASE_URL=postgresql://leadpush@db.internal/leadpush leadpush migrate`,

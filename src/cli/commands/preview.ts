@@ -12,20 +12,19 @@ export const preview = describe({
     option('--unknown', 'with --failed: also for deliveries that may have arrived'),
     countOption('--limit <n>', 'list only the first n users; the summary counts all'),
     option('--body', 'print each body, one to a line, byte for byte'),
-    option('--diff', 'with --user: what is new, changed and gone against the last weekly delivery that arrived'),
+    option('--diff', 'with --user: leads that are new, changed or gone since the last weekly delivery that arrived'),
     option('--out <file>', 'with --user: also write a page to look at, with the listings; - is standard output'),
     jsonLines(),
   ],
   help: `
-Users are listed in the order in which a push comes to them: interrupted
-deliveries, subscription pushes, then by where their first query lies. The
-summary counts all of them, and names who would get the fewest and the most
-leads. --limit shortens the output of --body and --json too.
+Users are listed in the order of a push: interrupted deliveries, subscription
+pushes, then by the place of their first query. The summary counts all of them,
+and names the users with the fewest and the most leads. --limit shortens the
+output of --body and --json too.
 
-The page of --out is one file that loads nothing: what each query matches,
-brings and leaves out, and up to 500 listings. It holds no contact of a listing
-and no key. Only its owner may read the file. It changes nothing about what is
-printed.
+The page of --out is one file that loads nothing. It has the listings that each
+query matches, brings and leaves out, up to 500 of them, and no contact and no
+key. Only its owner may read the file. The printed output stays the same.
 
 Examples:
   leadpush preview --limit 20            a look at a few, and the summary of all

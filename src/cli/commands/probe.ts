@@ -14,11 +14,11 @@ It sends to LEADPUSH_RECEIVER_URL. All listings are made up and say so: their
 hrefs begin with https://example.com/leadpush-probe/. To see a wrong key refused
 it sends the key leadpush-key-that-is-never-valid: give it to no user.
 
-What a repeated key or a null did is visible only if the receiver tells it. One
-whose 2xx answers are JSON with the counts of the leads that were \`new\`,
+The effect of a repeated key or a null is visible only if the receiver reports
+it. If its 2xx answers are JSON with the counts of leads that were \`new\`,
 \`changed\` and \`unchanged\` by this delivery, such as
   {"new":0,"changed":1,"unchanged":299}
-is graded by them; otherwise these checks come to \`not visible\`.
+the probe grades it by these counts; otherwise these checks are \`not visible\`.
 
 Exit code: 1 if a check failed, else 0.
 

@@ -12,13 +12,16 @@ export const push = describe({
     option('--force', 'with --all: also a further delivery for those who had theirs'),
     countOption('--limit <n>', 'with --all: serve this many users, then end'),
     option('--user <email>', 'one user, now'),
-    option('--resume', 'go on with interrupted deliveries and runs, and send subscription pushes that are owed'),
+    option('--resume', 'continue interrupted deliveries and runs, and send owed subscription pushes'),
     option('--failed', 'a further delivery for users whose delivery of this period failed'),
     option('--unknown', 'with --failed: also for deliveries that may have arrived'),
-    option('--owed', 'only what is owed by subscribing; with --user: to that user').hideHelp(),
+    option('--owed', 'only owed subscription pushes; with --user: that of the user').hideHelp(),
     option('--dry-run', 'what `preview` does').hideHelp(),
     'How:',
-    option('--accept', 'send what is held back: by the guard, by trouble of the receiver, or by another time zone'),
+    option(
+      '--accept',
+      'send although it is held back: by the guard, by trouble of the receiver, or by another time zone',
+    ),
     option('--yes', 'with --force: go on without asking first'),
     new SettingOption('--concurrency <n>', 'requests under way at once (LEADPUSH_CONCURRENCY)', 'concurrency'),
     new SettingOption('--rate <n>', 'attempts a second at most (LEADPUSH_RATE)', 'ratePerSecond'),
@@ -30,10 +33,10 @@ export const push = describe({
 Examples:
   leadpush push --all                    for cron, weekly; nobody gets two
   leadpush push --all --limit 5          a careful beginning
-  leadpush push --user user@example.com  one user, also outside the week
+  leadpush push --user user@example.com  one user, at any time
   leadpush push --resume                 after a crash or stop; for cron, hourly
   leadpush push --failed                 once the receiver is repaired
-  leadpush push --all --accept           once you know that it is right
+  leadpush push --all --accept           if the held figures are right
   leadpush push --all --metrics-file /var/lib/node_exporter/leadpush-all.prom
 
 On a terminal --force says how many users would get a further delivery, and
@@ -45,7 +48,7 @@ is replaced as a whole twice a minute, and when the run ends.`,
     refuses(
       '--dry-run',
       'Nothing was sent: `leadpush preview` is the dry run of a push.',
-      'It shows what `push --all` would send now; with --user EMAIL, --force or --failed what that would.',
+      'It shows what `push --all` would send now; with --user EMAIL, --force or --failed, what that push would send.',
     ),
     // for `serve`: with --user it sends the push of that user alone
     exclude(['--all', '--user', '--resume', '--failed'], 'Give one of them.'),

@@ -3,7 +3,7 @@ import { describe, option, RepeatedOption, SettingOption } from '../describe.ts'
 
 export const receiver = describe({
   name: 'receiver',
-  about: 'Run a strict reference receiver for development: checks every rule of a delivery, and shows what came.',
+  about: 'Run a strict reference receiver for development: checks every rule of a delivery, and shows each request.',
   options: [
     new SettingOption('--host <address>', 'where to listen (LEADPUSH_HOST, else 127.0.0.1)', 'host'),
     new SettingOption('--port <port>', 'on which port; 0 takes a free one (LEADPUSH_PORT, else 8080)', 'port'),
@@ -20,11 +20,11 @@ export const receiver = describe({
     option('--json', 'print one JSON object a request'),
   ],
   help: `
-Any path will do, and without --keys any well-formed user key. It keeps leads by
-href under the null rule, in the database: a value that is null never wipes out
-one that came before. Answers are JSON; \`problems\` lists each rule that a
-request breaks, with its clause and place. --limit is a bucket of tokens:
-without a burst it holds what one second brings.
+It takes any path, and without --keys any well-formed user key. It keeps leads
+by href in the database: a null never overwrites an earlier value. Answers are
+JSON; \`problems\` lists each rule that a request breaks, with its clause and
+place. --limit is a bucket of tokens; without a burst it holds the tokens of one
+second.
 
 Examples:
   leadpush receiver --port 9000

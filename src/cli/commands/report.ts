@@ -3,15 +3,15 @@ import { describe, jsonObject, option } from '../describe.ts'
 
 export const report = describe({
   name: 'report',
-  about: 'Write one HTML page: how the weeks went, what did not arrive and why, the receiver, the listings.',
+  about: 'Write one HTML page: the weeks, deliveries that did not arrive and why, the receiver, the listings.',
   options: [
     option('--out <file>', 'write the page to this file, replacing it; - is standard output').makeOptionMandatory(),
     jsonObject(),
   ],
   help: `
-The page is one file that loads nothing, and can be sent by mail. It holds the
-e-mail addresses of users in trouble, no key and no contact of a listing; only
-its owner may read the file.
+The page is one file that loads nothing, and can be sent by mail. It has the
+e-mail addresses of users in trouble, but no key and no contact of a listing.
+Only its owner may read the file.
 
 Examples:
   leadpush report --out report.html

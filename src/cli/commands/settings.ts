@@ -7,16 +7,15 @@ const rekey = describe({
   about: 'Change LEADPUSH_SECRET_KEY: encrypt receiver keys and signing secrets with another key.',
   options: [
     option('--new-key-file <file>', 'the file with the new key; - reads it from standard input'),
-    option('--none', 'decrypt them instead: from then on they are stored as they are'),
+    option('--none', 'decrypt them instead: from then on they are stored in plain form'),
     jsonObject(),
   ],
   help: `
-LEADPUSH_SECRET_KEY holds the key in force. The new one counts at once: commands
-with the old one then end with exit code 2, and a push under way ends so too,
-with nothing lost. Give every machine the new key, and run \`push --resume\`. One
-that was killed is gone on with by running it again, or by \`migrate\` with the
-new key. A backup that was made before needs the old key: keep it as long as the
-backup.
+LEADPUSH_SECRET_KEY holds the key in force. The new key counts at once: commands
+with the old one then end with exit code 2. A push under way ends so too, and
+loses nothing. Give every machine the new key, and run \`push --resume\`. If
+rekey is killed, run it again, or run \`migrate\` with the new key. An older
+backup needs the old key: keep it as long as the backup.
 
 Examples:
   openssl rand -base64 32 > new.key
@@ -40,10 +39,9 @@ export const settings = describe({
   about: 'Show the settings in force, and where each comes from; never a secret.',
   options: [option('--json', 'print one JSON object a setting')],
   help: `
-The environment wins over .env, and a flag of a command over both. NAME_FILE
-names a file that holds the value of NAME. Of a secret it is shown whether it is
-set, and of a URL its host. Cron has another environment than a shell: run it
-there as well.
+The environment wins over .env, and an option of a command over both. NAME_FILE
+names a file that holds the value of NAME. A secret is shown as set or not set,
+a URL by its host. Cron has another environment than a shell: run it there too.
 
 Examples:
   leadpush settings                            here and now

@@ -6,11 +6,11 @@ import { triggerSettings } from '../trigger/settings.ts'
 export const trigger = describe({
   name: 'trigger',
   about:
-    'Send new listings, new prices and listings that went to the hooks of automation platforms, and failed triggers again.',
+    'Tell the hooks of automation platforms of new listings, new prices and gone listings; try failed triggers again.',
   options: [
-    option('--again', 'also send what was abandoned or dropped, for 30 days after that'),
-    option('--hook <id>', 'with --again: of this hook alone, as `integrations list` shows it'),
-    option('--since <duration>', 'with --again: only what was lost since, such as 2d'),
+    option('--again', 'also send triggers that were abandoned or dropped in the last 30 days'),
+    option('--hook <id>', 'with --again: only those of this hook; its id is in `integrations list`'),
+    option('--since <duration>', 'with --again: only those lost within this time, such as 2d'),
     metricsFile(),
     jsonLines(),
   ],
@@ -23,12 +23,13 @@ Examples:
 
 A hook gets each listing once that matches one of its user's queries and was
 imported after the hook was registered. If it asked for price_change, it gets
-each one whose price changed since the last run; if it asked for lead_gone, each
-one that left its complete feed. Later runs try again what failed, after 1, 5
-and 30 minutes, 2, 8, 16, 24 and 24 hours. A hook that did not answer in time,
-or failed 5 times in a row, gets nothing for a minute, or for as long as its
-Retry-After asks. A host gets at most 30 a second. One run sends at a time:
-another asks it to look again, and ends.`,
+each listing whose price changed since the last run; if it asked for lead_gone,
+each listing that disappeared from its complete feed. Later runs try failed
+triggers again, after 1, 5 and 30 minutes, 2, 8, 16, 24 and 24 hours. A hook
+that did not answer in time, or failed 5 times in a row, gets nothing for a
+minute, or for as long as its Retry-After asks. A host gets at most 30 triggers
+a second. Only one run sends at a time: another run asks it to look again, and
+ends.`,
   rules: [goesWith('--hook', '--again'), goesWith('--since', '--again')],
   settings: triggerSettings,
   database: 'sends',

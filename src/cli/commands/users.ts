@@ -9,10 +9,10 @@ const imports = describe({
   about: 'Import users from NDJSON, a JSON array or CSV; - reads standard input. Sends nothing.',
   arguments: [argument('<file...>', 'files, taken in one after the other')],
   options: [
-    option('--complete', 'the files are all users there are: unsubscribe those who are in none of them'),
+    option('--complete', 'the files have all users: unsubscribe those who are in none of them'),
     option('--accept', 'with --complete: even if the files have fewer than half of the subscribed users'),
     ...mapOptions,
-    dryRun('tell what the import would do, and write nothing'),
+    dryRun('show what the import would do, and write nothing'),
     option('--rejects <file>', 'keep the rejected records in a file, as they came'),
     jsonLines(),
   ],
@@ -51,7 +51,7 @@ const list = describe({
 
 const show = describe({
   name: 'show',
-  about: 'Show a user: queries, subscription, what is owed, the last deliveries, integrations; never the key.',
+  about: 'Show a user: queries, subscription, owed and last deliveries, integrations; never the key.',
   arguments: [argument('<email>', 'the user')],
   options: [jsonObject()],
   help: '\nExamples:\n  leadpush users show user@example.com',
@@ -74,7 +74,7 @@ each is done, and a summary follows. If a user does not exist, the exit code is
 
 const subscribe = describe({
   name: 'subscribe',
-  about: 'Subscribe users to the lead push. Who was not subscribed gets the subscription push now.',
+  about: 'Subscribe users to the lead push. Users who were not subscribed get the subscription push now.',
   arguments: emails,
   options: [jsonLines()],
   help: helpOf('subscribe'),
@@ -86,7 +86,7 @@ const subscribe = describe({
 
 const unsubscribe = describe({
   name: 'unsubscribe',
-  about: 'End a subscription, and all that is owed by it and was not begun. Second attempts are still made.',
+  about: 'End a subscription and its owed deliveries that are not begun. Second attempts are still made.',
   arguments: emails,
   options: [jsonLines()],
   help: helpOf('unsubscribe'),
@@ -96,9 +96,9 @@ const unsubscribe = describe({
 
 const remove = describe({
   name: 'remove',
-  about: 'Remove users, end all that is owed to them, and revoke their integrations; the platforms are told.',
+  about: 'Remove users, end their owed deliveries, and revoke their integrations; the platforms are told.',
   arguments: emails,
-  options: [jsonLines(), dryRun('remove nobody: tell what would go')],
+  options: [jsonLines(), dryRun('remove nobody; show what would be removed')],
   help: helpOf('remove'),
   settings: ['allowInsecureHooks', 'hookHosts'],
   database: 'changes',

@@ -8,17 +8,16 @@ const reading = recordOptions.flatMap(({ long }) => long ?? [])
 
 export const validate = describe({
   name: 'validate',
-  about: 'Is anything wrong, and what to do: this machine, the receiver, all data; or files.',
+  about: 'Find what is wrong and what to do: on this machine, at the receiver, in all data; or in files.',
   arguments: [argument('[file...]', 'files to check instead: a delivery body, listings, users; - is standard input')],
   options: [...recordOptions, option('--quick', 'leave out the pass over the data'), jsonLines()],
   help: `
 Without files it looks at Node.js, settings, database, receiver (a HEAD without
 a key; nothing is sent), clock, disk, cron, and at every user, key, query, hook
-and lead. It writes nothing, makes no database, and gives up on what hangs. A
-note is no trouble of deliveries, and does not count. Files are judged as their
-import would.
+and lead. It writes nothing, makes no database, and gives up on a check that
+hangs. A note does not count as a problem. Files are judged as by their import.
 
-Exit code: 1 where there is a problem, else 0.
+Exit code: 1 if there is a problem, else 0.
 
 Examples:
   leadpush validate                 after installing, or if something looks odd
