@@ -1,7 +1,18 @@
 /** `leads forget --list`, `--drop`, `--redact` and `--dry-run` (contract 4.19). */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { hash } from 'node:crypto'
-import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  writeSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { standardiseEmail, standardisePhone } from '../../src/leads/drop-format.ts'
@@ -57,6 +68,18 @@ async function storedLeads(house: House): Promise<Record<string, Record<string, 
       return [lead.href.split('/').at(-1), lead]
     }),
   )
+}
+
+/** What a process has open. */
+function readLinks(pid: number): string[] {
+  const folder = `/proc/${pid}/fd`
+  return readdirSync(folder).flatMap((fd) => {
+    try {
+      return [readlinkSync(join(folder, fd))]
+    } catch {
+      return []
+    }
+  })
 }
 
 /** Every row of every table, to see that nothing was written. */
@@ -121,6 +144,36 @@ test('a list of URLs, e-mail addresses and phone numbers erases what it names an
   // again: nothing is found, which is no error here
   const again = await forget(house, ['--list', '-'], readFileSync(list, 'utf8'))
   assert.deepEqual([again.code, again.counts.listings, again.counts.added, again.counts.newlyRefused], [0, 0, 0, false])
+})
+
+test('a list is read from a named pipe until its writer has gone, and a stop ends the wait for one', {
+  skip: process.platform !== 'linux',
+}, async () => {
+  const house = await buildHouse({ leads: ['one', 'two', 'three'].map((name) => listing(name)) })
+  const pipe = join(dirname(writeInput('x', '')), 'list.pipe')
+  assert.equal(spawnSync('mkfifo', [pipe]).status, 0)
+  const writer = openSync(pipe, constants.O_RDWR)
+  writeSync(writer, `${hrefOf('one')}\n${hrefOf('tw')}`)
+  const { pool, close } = await house.database.open()
+  const start = async () => {
+    const program = startProgram(['leads', 'forget', '--list', pipe, '--json'], { env: house.env })
+    await until('it has opened the pipe', () => readLinks(program.pid).includes(pipe))
+    return program
+  }
+  const stopped = await start()
+  stopped.kill('SIGTERM')
+  const ended = await stopped.done
+  assert.equal(ended.code, 143, ended.stderr)
+  const { rows } = await pool.query('select count(*)::integer as n from leads')
+  await close()
+  assert.equal(rows[0].n, 3)
+
+  const forgetting = await start()
+  writeSync(writer, `${hrefOf('one')}\n${hrefOf('two')}\n`)
+  closeSync(writer)
+  const { code, json, stderr } = await forgetting.done
+  assert.deepEqual([code, json[0]?.listings], [0, 2], stderr)
+  assert.deepEqual(Object.keys(await storedLeads(house)), ['three'])
 })
 
 test('a line that is none of these is told by its number, and the others are done', async () => {

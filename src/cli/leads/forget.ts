@@ -1,5 +1,6 @@
 /** Erases listings for good. The given URLs and contacts are neither printed nor kept. */
 
+import { addAbortSignal } from 'node:stream'
 import { plural } from '../../base/amounts.ts'
 import { usageError } from '../../base/errors.ts'
 import { formatAwayMax } from '../../db/away.ts'
@@ -47,7 +48,8 @@ async function readContact(io: CommandIo, given: string): Promise<Erasure> {
 
 function openList(io: CommandIo, name: string): Wanted {
   const isFile = name !== '-' && checkReadable(name) !== undefined
-  return { lines: () => readLines(name === '-' ? io.openStdin() : openFile(name)), once: !isFile }
+  const open = () => (name === '-' ? io.openStdin() : openFile(name))
+  return { lines: (stop) => readLines(addAbortSignal(stop, open())), once: !isFile }
 }
 
 /** The URLs and contacts that the options name. Throws `usage` before anything is done. */
@@ -74,6 +76,7 @@ async function forgetAndTell(
 ): Promise<ExitCode> {
   const spinner = await io.out.openSpinner()
   const told = new Set<ForgetPhase>()
+  let isReading = false
   const rejected = new Set<number>()
   const stop = io.stops.listen((signal) => io.log.info(`${signal}: what was erased stays erased.`))
   try {
@@ -82,6 +85,7 @@ async function forgetAndTell(
       dryRun,
       stop: stop.signal,
       onPhase(phase) {
+        isReading = phase === 'reading'
         if (spinner) spinner.start(texts[phase])
         else if (phase.startsWith('waiting') && !told.has(phase)) io.log.info(`${texts[phase]}.`)
         told.add(phase)
@@ -101,7 +105,8 @@ async function forgetAndTell(
     return stop.exitCode ?? (isFound && forgotten.underWay === 0 ? 0 : 1)
   } catch (error) {
     if (!stop.signal.aborted) throw error
-    io.log.info('It was stopped in the middle: run the command again to erase what is left. Imports refuse it already.')
+    const done = 'It was stopped in the middle: run the command again to erase what is left. Imports refuse it already.'
+    io.log.info(isReading ? 'It was stopped while it read the list: run the command again.' : done)
     return stop.exitCode ?? 1
   } finally {
     spinner?.stop()

@@ -32,8 +32,11 @@ export type ForgetPhase =
   | 'waiting for attempts'
   | 'clearing up'
 
-/** What is erased. `lines` opens a list; it may be called again, unless it is read `once`. */
-export type Wanted = Erasure | { lines: () => AsyncIterable<string>; once: boolean } | { files: readonly DropFile[] }
+/** What is erased. `lines` opens a list, whose reading a stop ends; it may be called again, unless it is read `once`. */
+export type Wanted =
+  | Erasure
+  | { lines: (stop: AbortSignal) => AsyncIterable<string>; once: boolean }
+  | { files: readonly DropFile[] }
 
 /** How it erases, how it is stopped, and whom it tells. */
 export interface ForgetOptions {
@@ -156,7 +159,7 @@ class Forgetting {
     const isDrop = 'files' in wanted
     const list = isDrop
       ? await recordWorkItems(connection, wanted.files, how)
-      : await recordLines(connection, wanted.lines(), how)
+      : await recordLines(connection, wanted.lines(signal), how)
     const kinds = { href: !isDrop, contact: !isDrop, list: isDrop }
     const table: MarkTable = dryRun ? 'listed_marks' : 'erasures'
     return { newlyRefused: list.added > 0, list, target: new ListTarget(await findKey(db), table, kinds) }
