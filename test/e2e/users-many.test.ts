@@ -8,7 +8,8 @@ import { test } from 'node:test'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, deliveriesOf, hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { testHome } from '../support/program.ts'
+import { startProgram, testHome } from '../support/program.ts'
+import { until } from '../support/until.ts'
 
 const leads = [{ href: hrefOf('a'), postalCode: '78704' }]
 const unsubscribed = (count: number) => makeUsers(count).map((user) => ({ ...user, subscribed: false }))
@@ -132,6 +133,21 @@ test('unsubscribe and remove take standard input, one e-mail a line; --dry-run r
   const gone = await house.call('users remove - --json', { input })
   assert.deepEqual([gone.code, gone.json.at(-1)], [1, { type: 'users', removed: 2, unknown: 1 }])
   assert.equal((await house.call('users list --json')).json.length, 3)
+})
+
+test('a list that comes through a pipe is done line by line, and a stop ends it while no line comes', async () => {
+  const house = await buildHouse({ users: makeUsers(3) })
+  const { pool, close } = await house.database.open()
+  const subscribed = async () => (await pool.query('select from users where subscribed')).rowCount
+  const input = 'user-0@example.com\nuser-1@exam'
+  const program = startProgram(['users', 'unsubscribe', '-', '--json'], { env: house.env, input, keepsInput: true })
+  await until('the first is done', async () => (await subscribed()) === 2)
+  program.child.stdin?.write('ple.com\n')
+  await until('the second is done', async () => (await subscribed()) === 1)
+  program.kill('SIGTERM')
+  const { code, json, stderr } = await program.done
+  await close()
+  assert.deepEqual([code, json.at(-1)], [143, { type: 'users', unsubscribed: 2, already: 0, unknown: 0 }], stderr)
 })
 
 test('with one e-mail a user who does not exist is exit code 2, from standard input 1', async () => {

@@ -16,6 +16,8 @@ export interface ProgramOptions {
   env?: Record<string, string | undefined>
   cwd?: string
   input?: string | Buffer
+  /** Whether its standard input stays open after `input`. */
+  keepsInput?: boolean
   /** After so long the process is killed; by default 4 minutes. */
   timeoutMs?: number
   /** Whether it gets a process group of its own, as from a shell. */
@@ -98,7 +100,8 @@ export function startProgram(args: readonly string[], options: ProgramOptions = 
     })
   }
   child.stdin.on('error', () => {}) // it may end before it has read all
-  child.stdin.end(options.input)
+  if (options.keepsInput) child.stdin.write(options.input ?? '')
+  else child.stdin.end(options.input)
 
   child.once('close', () => {
     written.isClosed = true
