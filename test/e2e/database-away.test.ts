@@ -179,7 +179,7 @@ describe('side by side', { concurrency: 3 }, () => {
     assert.equal((await callProgram(['status'], { env })).code, 0)
     const { code, stdout } = await callProgram(['validate'], { env })
     assert.equal(code, 1)
-    assert.match(stdout, /Writing {2}problem {2}default_transaction_read_only is on/)
+    assert.match(stdout, /writing {2}problem {2}default_transaction_read_only is on/)
   })
 
   test('of several hosts the first is taken that can be written to, and a push goes on at the next when that one goes', async () => {

@@ -378,7 +378,7 @@ test('where there is no database none is made: that is a problem, and what rests
   assert.deepEqual([code, stderr], [1, ''])
   assert.match(
     stdout,
-    /^Database {2}problem {2}There is none yet: .*no-home holds no embedded one\. Set DATABASE_URL; or import/m,
+    /^database {2}problem {2}There is none yet: .*no-home holds no embedded one\. Set DATABASE_URL; or import/m,
   )
   assert.equal(stdout.match(/skipped/g)?.length, 1)
   assert.match(stdout, /^database {2}skipped {2}9 checks of the database: there is none yet\.$/m)

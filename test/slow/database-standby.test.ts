@@ -28,7 +28,7 @@ test('a standby is told by commands that write, by validate and by /readyz; besi
   }
   const checked = await callProgram(['validate'], { env })
   assert.equal(checked.code, 1, checked.stderr)
-  assert.match(checked.stdout, /Writing {2}problem {2}The server is a standby/)
+  assert.match(checked.stdout, /writing {2}problem {2}The server is a standby/)
   const serve = startProgram(['serve', '--port', '0'], { env })
   const [, served] = await serve.waitFor(/listening on (\S+)/)
   assert.equal((await fetch(new URL('/readyz', served))).status, 503)

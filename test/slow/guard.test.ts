@@ -90,6 +90,10 @@ test('a hollow feed: cron is told and sends nothing, --resume neither, status sa
 
   const preview = await look('preview --json')
   assert.deepEqual([preview.code, preview.json[0], preview.json.length], [0, skip, 2])
+  assert.match(
+    (await look('preview')).stdout,
+    /\nMend what was imported and run `leadpush push --all`, or .*--accept`\.\n/,
+  )
   const explained = await look('explain --user 78704@example.com https://listings.example/0')
   assert.match(
     explained.stdout,

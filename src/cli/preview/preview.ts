@@ -4,6 +4,7 @@ import { bytes, formatCount, plural, secondsSince } from '../../base/amounts.ts'
 import { numberColumns } from '../../base/table.ts'
 import type { Database } from '../../db/open.ts'
 import type { DeliveryLine, LeadsPerUser } from '../../index.ts'
+import { toDoWithHeld } from '../../inspect/status/causes.ts'
 import { Preview, type PreviewSettings } from '../../push/preview/preview.ts'
 import { findUser } from '../../users/users.ts'
 import type { CommandIo } from '../command-io.ts'
@@ -133,6 +134,7 @@ async function showTable(io: CommandIo, planned: Preview, limit?: number): Promi
   await tables.end()
   if (notes.length > 0) await io.out.line(...(tabled > 0 ? [''] : []), ...notes)
   await io.out.more(unshown)
+  if (planned.heldBy) await io.out.line('', io.out.wrap(toDoWithHeld(planned.heldBy), 0))
 }
 
 function toRow(line: DeliveryLine, matches: number | null): string[] {

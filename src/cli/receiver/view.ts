@@ -4,8 +4,8 @@ import { bytes, formatCount, plural } from '../../base/amounts.ts'
 import type { ReceivedDelivery } from '../../receiver-kit/receiver/receiver.ts'
 import type { CommandIo } from '../command-io.ts'
 import { paint } from '../painted.ts'
+import { startProgress } from '../progress.ts'
 
-const livelyProgressMs = 200
 /** The most bytes that wait for a slow reader. Further requests are not shown, so that no request is held up. */
 const waitingBytesMax = 4 * 1024 * 1024
 
@@ -61,29 +61,19 @@ export async function createReceiverView(io: CommandIo): Promise<ReceiverView> {
   const json = io.out.isJson
   const totals = new Totals()
   let unshown = 0
-  let timer: NodeJS.Timeout | undefined
-  const spinner = json ? undefined : await io.out.openSpinner()
-  if (spinner) {
-    spinner.start(totals.text())
-    timer = setInterval(() => {
-      spinner.text = totals.text()
-    }, livelyProgressMs)
-  }
-  const print = (delivery: ReceivedDelivery) => {
-    if (json) return void io.out.json({ type: 'request', ...delivery })
-    spinner?.clear()
-    io.out.lineNow(...describeRequest(delivery))
-    spinner?.render()
-  }
+  // off a terminal the lines alone are enough
+  const progress = await startProgress(io, (columns) =>
+    json || columns === Infinity ? undefined : totals.text().slice(0, columns),
+  )
   return {
     show(delivery) {
       totals.add(delivery)
       if (io.stdout.writableLength > waitingBytesMax) unshown++
-      else print(delivery)
+      else if (json) void io.out.json({ type: 'request', ...delivery })
+      else io.out.lineNow(...describeRequest(delivery))
     },
     stop() {
-      clearInterval(timer)
-      spinner?.stop()
+      progress.stop()
       if (unshown > 0) io.log.warn(`${plural(unshown, 'request')} came faster than they were read, and were not shown.`)
       if (!json) io.log.info(totals.text())
     },

@@ -67,7 +67,7 @@ async function adviseOn(db: Database, href: string): Promise<string> {
   const similar = await findSimilar(db, href)
   return similar
     ? `There is ${JSON.stringify(similar)}: an \`href\` is compared as it stands.`
-    : 'It was never imported, or it was pruned or erased since. What is gone cannot be explained.'
+    : 'It was never imported, or it was pruned or erased since.'
 }
 
 async function findSimilar(db: Database, href: string): Promise<string | undefined> {

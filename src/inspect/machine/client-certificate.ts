@@ -44,6 +44,6 @@ function checkClientCertificate({ inspection }: CheckContext): Found[] {
 
 export const clientCertificateCheck: Check = {
   code: 'client-certificate',
-  title: 'Certificate',
+  title: 'certificate',
   run: checkClientCertificate,
 }

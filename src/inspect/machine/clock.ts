@@ -36,6 +36,6 @@ async function checkTimeZone(context: CheckContext): Promise<Found[]> {
 }
 
 export const clockChecks: readonly Check[] = [
-  { code: 'clock', title: 'Clock', needs: 'database', run: (context) => judgeClock(factsOf(context)) },
-  { code: 'time-zone', title: 'Time zone', needs: 'database', run: checkTimeZone },
+  { code: 'clock', title: 'clock', needs: 'database', run: (context) => judgeClock(factsOf(context)) },
+  { code: 'time-zone', title: 'time zone', needs: 'database', run: checkTimeZone },
 ]

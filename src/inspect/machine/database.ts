@@ -175,11 +175,11 @@ const ofFacts = (code: string, title: string, judge: (facts: ServerFacts) => Fou
 })
 
 export const databaseChecks: readonly Check[] = [
-  { code: 'database', title: 'Database', limitMs: openMsMax, run: checkDatabase },
-  ofFacts('writing', 'Writing', judgeWriting),
-  ofFacts('durability', 'Durability', judgeDurability),
-  ofFacts('standbys', 'Standbys', judgeStandbys),
-  { code: 'schema', title: 'Schema', needs: 'database', run: checkSchema },
-  { code: 'rights', title: 'Rights', needs: 'database', run: checkRights },
-  ofFacts('connections', 'Connections', judgeConnections),
+  { code: 'database', title: 'database', limitMs: openMsMax, run: checkDatabase },
+  ofFacts('writing', 'writing', judgeWriting),
+  ofFacts('durability', 'durability', judgeDurability),
+  ofFacts('standbys', 'standbys', judgeStandbys),
+  { code: 'schema', title: 'schema', needs: 'database', run: checkSchema },
+  { code: 'rights', title: 'rights', needs: 'database', run: checkRights },
+  ofFacts('connections', 'connections', judgeConnections),
 ]

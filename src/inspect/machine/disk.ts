@@ -62,4 +62,4 @@ async function checkDisks({ inspection, source }: CheckContext): Promise<Found[]
   return judgeDisks([...byDevice.values()])
 }
 
-export const diskCheck: Check = { code: 'disk', title: 'Disk', run: checkDisks }
+export const diskCheck: Check = { code: 'disk', title: 'disk', run: checkDisks }

@@ -27,7 +27,7 @@ async function checkEncryption(context: CheckContext): Promise<Found[]> {
 
 export const encryptionCheck: Check = {
   code: 'encryption',
-  title: 'Encryption',
+  title: 'encryption',
   needs: 'tables',
   run: checkEncryption,
 }

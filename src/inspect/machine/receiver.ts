@@ -128,6 +128,6 @@ async function checkPing(context: CheckContext): Promise<Found[]> {
 }
 
 export const receiverChecks: readonly Check[] = [
-  { code: 'receiver', title: 'Receiver', limitMs: 2.5 * stepMsMax, run: checkReceiver },
-  { code: 'ping', title: 'Ping', limitMs: 1.5 * stepMsMax, run: checkPing },
+  { code: 'receiver', title: 'receiver', limitMs: 2.5 * stepMsMax, run: checkReceiver },
+  { code: 'ping', title: 'ping', limitMs: 1.5 * stepMsMax, run: checkPing },
 ]

@@ -100,7 +100,7 @@ export async function checkSchedule(etc: string): Promise<Found[]> {
 
 export const scheduleCheck: Check = {
   code: 'schedule',
-  title: 'Schedule',
+  title: 'schedule',
   limitMs: askMsMax + 1_000,
   run: () => (process.platform === 'win32' ? [] : checkSchedule('/etc')),
 }

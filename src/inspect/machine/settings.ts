@@ -75,6 +75,6 @@ async function checkSecrets({ inspection, source }: CheckContext): Promise<Found
 }
 
 export const settingsChecks: readonly Check[] = [
-  { code: 'settings', title: 'Settings', run: checkSettings },
-  { code: 'secrets', title: 'Secrets', run: checkSecrets },
+  { code: 'settings', title: 'settings', run: checkSettings },
+  { code: 'secrets', title: 'secrets', run: checkSecrets },
 ]

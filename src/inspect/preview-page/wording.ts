@@ -41,7 +41,7 @@ const describeBegun = ({ kind, period, part, parts, leads, createdAt }: BegunDel
 export function findAlarms({ subscribed, held, begun, tooLarge }: DryRun, time: Time): string[] {
   return [
     held !== null &&
-      `The guard holds the weekly delivery back: ${held.replace(/^held: /, '')}. ${toDoWithHeld('users')}`,
+      `The guard holds the weekly delivery back: ${held.replace(/^held: /, '')}. ${toDoWithHeld('week')}`,
     ...begun.map((delivery) => describeBegun(delivery, time)),
     !subscribed &&
       'The user is not subscribed to the lead push: `push --all` leaves them out, `push --user` sends all the same.',

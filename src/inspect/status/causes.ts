@@ -17,13 +17,14 @@ export const againWhenMended = (command: string) => `Mend the cause, then run \`
 
 /** What to do about a hold: by the guard (for the listings of the week, or for users), by a time zone, or by answers. */
 export function toDoWithHeld(by: 'week' | 'users' | 'zone' | 'answers'): string {
-  const query = by === 'users' ? ', or the query that takes too long,' : ''
   const mend =
     by === 'answers'
       ? 'Check that LEADPUSH_RECEIVER_URL leads to the receiver,'
       : by === 'zone'
         ? 'Give the machines one LEADPUSH_TIME_ZONE'
-        : `Ask \`leadpush preview\` why, mend what was imported${query}`
+        : by === 'week'
+          ? 'Mend what was imported'
+          : 'Ask `leadpush preview` why, mend what was imported, or the query that takes too long,'
   return `${mend} and run \`leadpush push --all\`, or send it all the same with \`leadpush push --all --accept\`.`
 }
 

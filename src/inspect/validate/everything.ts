@@ -59,6 +59,6 @@ async function* checkData(context: CheckContext, signal: AbortSignal, counts: Ev
     if (!(known instanceof LeadpushError)) throw error
     // the check of encryption has reported a wrong key
     if (known.code === 'usage') return yield leftOut('the data: its secrets cannot be read')
-    yield { code: 'database', where: 'Database', path: '', ...problem(known.message, known.hint) }
+    yield { code: 'database', where: 'database', path: '', ...problem(known.message, known.hint) }
   }
 }

@@ -17,7 +17,7 @@ import { Planner, type UserPlan } from '../database/planner.ts'
 import { findRefused } from '../database/receivers.ts'
 import { countUsersElsewhere } from '../database/users-left.ts'
 import { findUsersToServe, isHeld } from '../database/users-to-serve.ts'
-import { toReason } from '../hold.ts'
+import { toReason, type WeekHold } from '../hold.ts'
 import { Tally } from '../reporter.ts'
 import type { PushRequest } from '../run/scope.ts'
 import { Agenda, skipWithoutQueries } from '../whom/agenda.ts'
@@ -58,6 +58,8 @@ const deliveriesPerPage = 100
 
 export class Preview {
   readonly tally = new Tally()
+  /** What the guard held back, or all for the time zone. */
+  heldBy: WeekHold['by'] | undefined
   /** Only new deliveries. */
   readonly spread = new Spread()
   readonly period: string
@@ -175,7 +177,9 @@ export class Preview {
     this.owed += left.free
     this.uncounted += left.uncounted
     const hold = agenda.findHold(left)
-    if (hold) yield { type: 'skip', reason: toReason(hold) }
+    if (!hold) return
+    this.heldBy = hold.by
+    yield { type: 'skip', reason: toReason(hold) }
   }
 
   /** Leaves out users whom running pushes are working on, as a push does. */
@@ -194,6 +198,7 @@ export class Preview {
       this.lastPlan = plan
       const hold = judgePlan(plan)
       if (hold) {
+        this.heldBy ??= 'week'
         this.heldUsers++
         this.owed++
         if (!this.users.remembers(plan.user.id)) this.uncounted++
