@@ -1,9 +1,11 @@
 /**
- * `npm run bench:triggers [-- --leads N --hooks N --new N --prices N --send S --explain --version 15]`: how long `trigger` looks for what is due,
- * after an import of new listings into many, and one that changes prices, for many hooks, and how much of it a process sends in S seconds to a platform in the
- * same process; on a throw-away database.
+ * `npm run bench:triggers [-- --leads N --hooks N --new N --prices N --due N --hosts N --send S --explain --version 15]`: how long `trigger`
+ * looks for what is due, after an import of new listings into many, and one that changes prices, for many hooks, and how much of it a process
+ * sends in S seconds to a platform in a process of its own, whose hooks are on so many hosts; on a throw-away database. With `--due` so many
+ * triggers are due, the same number to each hook, without a look.
  */
-import http from 'node:http'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import { parseArgs } from 'node:util'
 import { sql } from 'kysely'
@@ -18,6 +20,7 @@ import { runTriggers } from '../../src/triggers/triggers.ts'
 import { importUsers } from '../../src/users/import.ts'
 import { type ServerVersion, startServer, templateNames, withDatabase } from '../support/servers.ts'
 import { fillListings, randomFrom } from './matching-data.ts'
+import { findServerPid, readCpu } from './measure.ts'
 
 const day = 86_400_000
 const words = [
@@ -132,28 +135,86 @@ async function checkSome(opened: OpenDatabase): Promise<boolean> {
   return wrong.length === 0
 }
 
-async function measureSending(opened: OpenDatabase, seconds: number): Promise<void> {
-  const server = http.createServer((request, response) => request.resume().on('end', () => response.end('{}')))
-  await new Promise<void>((resolve) => server.listen(0, resolve))
-  const { port } = server.address() as { port: number }
-  // a host each, as the pace of one host would be all that is measured
+/** Makes so many triggers due, the same number to each hook, of the listings that came last. */
+async function makeDue(opened: OpenDatabase, due: number, hooks: number): Promise<void> {
+  const each = Math.ceil(due / hooks)
   await sql`
-    update hooks set url = 'http://' || host('127.0.0.0'::inet + integration_id) || ':' || ${port}::text || '/' || integration_id
+    insert into triggers (hook_id, version_id, kind, lead_id, occurred_at, due_at)
+    select h.id, l.version_id, 'new_lead', l.id, now(), now()
+    from (select id, row_number() over (order by id) as n from hooks) h join (
+      select id, version_id, row_number() over (order by id) as n, count(*) over () as among
+      from leads where first_import_id = (select max(first_import_id) from leads)
+    ) l on l.n > h.n * 7 % (l.among - ${each}) and l.n <= h.n * 7 % (l.among - ${each}) + ${each}
   `.execute(opened.db)
+  await opened.pool.query('update hooks set looked_import_id = (select max(id) from imports)')
+  await opened.pool.query('vacuum analyze triggers, hooks')
+}
+
+/** Measures a piece of work: seconds, and those of the processor, in this process and in PostgreSQL. */
+async function startWatch(opened: OpenDatabase): Promise<() => string> {
+  const pid = await findServerPid(opened)
+  const began = { ms: performance.now(), cpu: process.cpuUsage(), server: readCpu(pid) ?? 0 }
+  return () => {
+    const { user, system } = process.cpuUsage(began.cpu)
+    const server = (readCpu(pid) ?? 0) - began.server
+    const seconds = (performance.now() - began.ms) / 1_000
+    return `${seconds.toFixed(1)} s (processor: ${((user + system) / 1e6).toFixed(1)} s here, ${server.toFixed(1)} s PostgreSQL)`
+  }
+}
+
+const platform = `
+  const server = require('node:http').createServer((request, response) => request.resume().on('end', () => response.end('{}')))
+  server.listen(0, () => console.log(server.address().port))
+`
+
+async function measureSending(opened: OpenDatabase, seconds: number, hosts: number): Promise<void> {
+  const receiver = spawn(process.execPath, ['-e', platform], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const [port] = await once(receiver.stdout, 'data')
+  await sql`
+    update hooks set url = 'http://' || host('127.0.0.1'::inet + integration_id % ${hosts}) || ':' || ${String(port).trim()} || '/' || integration_id
+  `.execute(opened.db)
+  await opened.pool.query('vacuum analyze hooks')
   const settings = { leaseMs: 60_000, maxLeadAgeMs: 30 * day, allowInsecureHooks: '1' as const }
   const stop = AbortSignal.timeout(seconds * 1_000)
   const began = performance.now()
+  const read = await startWatch(opened)
   const summary = await runTriggers({ opened, settings, stop, onTrigger: () => {}, onNote: console.log })
   const rate = summary.delivered / ((performance.now() - began) / 1_000)
   const megabytes = process.resourceUsage().maxRSS / 1024
-  console.log(
-    `sent ${summary.delivered}: ${rate.toFixed(0)}/s; peak memory ${megabytes.toFixed(0)} MB; ${JSON.stringify(summary)}`,
-  )
-  server.close()
-  server.closeAllConnections()
+  console.log(`sent ${summary.delivered} in ${read()}: ${rate.toFixed(0)}/s; peak memory ${megabytes.toFixed(0)} MB`)
+  console.log(JSON.stringify(summary))
+  receiver.kill()
 }
 
-async function measure(url: string, explain: boolean, sendSeconds: number): Promise<void> {
+async function measureLook(opened: OpenDatabase): Promise<void> {
+  const stop = new AbortController().signal
+  const maxLeadAgeMs = 30 * day
+  let last = performance.now()
+  const onLooked = ({ hooks, found }: { hooks: number; found: number }) => {
+    const now = performance.now()
+    console.log(`  ${hooks} hooks, ${found} triggers in ${((now - last) / 1_000).toFixed(2)} s`)
+    last = now
+  }
+  const read = await startWatch(opened)
+  const { lastImportId: upTo } = await findRunStart(opened.db)
+  const looked = await lookForLeads(opened, { upTo, maxLeadAgeMs, stop, onLooked })
+  console.log(`looked at ${looked.hooks} hooks: ${looked.found} due, ${looked.dropped} dropped, in ${read()}`)
+  console.log(await count(opened.db))
+  const again = performance.now()
+  await lookForLeads(opened, { upTo, maxLeadAgeMs, stop })
+  console.log(`again, with nothing new: ${(performance.now() - again).toFixed(0)} ms`)
+  if (!(await checkSome(opened))) process.exitCode = 1
+}
+
+interface Measured {
+  explain: boolean
+  due: number
+  hooks: number
+  hosts: number
+  send: number
+}
+
+async function measure(url: string, { explain, due, hooks, hosts, send }: Measured): Promise<void> {
   const opened = await openDatabase({ databaseUrl: url, home: '' })
   if (explain) {
     const told = new Set<object>()
@@ -163,27 +224,9 @@ async function measure(url: string, explain: boolean, sendSeconds: number): Prom
     })
   }
   try {
-    const stop = new AbortController().signal
-    const maxLeadAgeMs = 30 * day
-    let last = performance.now()
-    const onLooked = ({ hooks, found }: { hooks: number; found: number }) => {
-      const now = performance.now()
-      console.log(`  ${hooks} hooks, ${found} triggers in ${((now - last) / 1_000).toFixed(2)} s`)
-      last = now
-    }
-    const began = performance.now()
-    const { lastImportId: upTo } = await findRunStart(opened.db)
-    const looked = await lookForLeads(opened, { upTo, maxLeadAgeMs, stop, onLooked })
-    const seconds = (performance.now() - began) / 1_000
-    console.log(
-      `looked at ${looked.hooks} hooks: ${looked.found} due, ${looked.dropped} dropped, in ${seconds.toFixed(1)} s`,
-    )
-    console.log(await count(opened.db))
-    const again = performance.now()
-    await lookForLeads(opened, { upTo, maxLeadAgeMs, stop })
-    console.log(`again, with nothing new: ${(performance.now() - again).toFixed(0)} ms`)
-    if (!(await checkSome(opened))) process.exitCode = 1
-    if (sendSeconds > 0) await measureSending(opened, sendSeconds)
+    if (due > 0) await makeDue(opened, due, hooks)
+    else await measureLook(opened)
+    if (send > 0) await measureSending(opened, send, hosts)
   } finally {
     await opened.close()
   }
@@ -196,6 +239,8 @@ async function main(): Promise<void> {
       hooks: { type: 'string', default: '10000' },
       new: { type: 'string', default: '20000' },
       prices: { type: 'string', default: '0' },
+      due: { type: 'string', default: '0' },
+      hosts: { type: 'string', default: '10000' },
       send: { type: 'string', default: '0' },
       version: { type: 'string', default: '18' },
       explain: { type: 'boolean', default: false },
@@ -212,14 +257,21 @@ async function main(): Promise<void> {
       `filling in ${values.leads} listings, ${values.hooks} hooks, ${values.new} new listings, ${values.prices} new prices`,
     )
     const places = await findPlaces(opened.db)
-    await fillListings(opened, places, Number(values.leads))
+    // a look reads no words but of what is new
+    await fillListings(opened, places, Number(values.leads), 'without')
     const prices = Number(values.prices)
     await addHooks(opened, places, Number(values.hooks), prices > 0 ? ['new_lead', 'price_change'] : ['new_lead'])
     await importNew(opened, places, Number(values.new))
     if (prices > 0) await changePrices(opened, prices)
     if (values.explain) await explainStatements(opened.db)
     await opened.close()
-    await measure(url, values.explain, Number(values.send))
+    await measure(url, {
+      explain: values.explain,
+      due: Number(values.due),
+      hooks: Number(values.hooks),
+      hosts: Number(values.hosts),
+      send: Number(values.send),
+    })
   } finally {
     await server.leave()
   }
