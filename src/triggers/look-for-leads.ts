@@ -13,12 +13,12 @@ import { findCounted, isListed, type Live } from '../matching/listed.ts'
 import { kinds } from './kinds/kinds.ts'
 import { lostColumns, lostOf } from './lost-triggers.ts'
 
-/** Hooks that are looked at together. They are locked while their due triggers are recorded. */
-const hooksPerGroup = 1_000
-/** Hooks times new leads in one statement: the number of pairs if every lead were for every hook. */
-const pairsPerStatement = 5_000_000
+/** Hooks that are looked at together, at first and at most. They are locked while what is due to them is recorded. */
+const hooksPerGroup = { first: 16, max: 1_000 }
+/** So many triggers are recorded while hooks are locked, as near as a group can tell from the one before it. */
+const foundPerGroup = 20_000
 /** The leads of a hook and kind in one row of `lost_triggers`, which bounds what `trigger --again` takes at a time. */
-const lostPerRow = 10_000
+const lostPerRow = 1_000
 /** From so many searches by words on, an index of the new leads' words pays off. */
 const searchesPerIndex = 10
 
@@ -47,63 +47,56 @@ export interface LookOptions {
 
 /** Looks at all hooks that were registered before import `upTo`. Returns early when `stop` is aborted. */
 export async function lookForLeads(opened: OpenDatabase, options: LookOptions): Promise<Looked> {
+  const { stop, onAway, onLooked } = options
   const sum: Looked = { hooks: 0, found: 0, dropped: 0 }
-  for (let last = ''; !options.stop.aborted; ) {
-    const ids = await rideOut(() => findHooksToLook(opened.db, options.upTo, last), options.onAway)
-    if (ids.length === 0) break
-    last = ids.at(-1) as string
-    const looked = await lookInTransaction(opened, ids, options)
-    sum.hooks += looked.hooks
-    sum.found += looked.found
-    sum.dropped += looked.dropped
-    options.onLooked?.(looked)
+  let size = hooksPerGroup.first
+  try {
+    for (let last: string | undefined = noHook; last !== undefined; ) {
+      const after: string = last
+      const look = () =>
+        withTransaction(opened, async (connection) => lookAtGroup(kyselyOn(connection), { after, size }, options), stop)
+      const looked = await rideOut(look, onAway)
+      last = looked.last
+      sum.hooks += looked.hooks
+      sum.found += looked.found
+      sum.dropped += looked.dropped
+      const each = (looked.found + looked.dropped) / size
+      size = Math.ceil(Math.min(2 * size, hooksPerGroup.max, foundPerGroup / each))
+      onLooked?.(looked)
+    }
+  } catch (error) {
+    if (!stop.aborted) throw error
   }
   return sum
 }
 
-async function findHooksToLook(db: Database, upTo: number, last: string): Promise<string[]> {
-  const after = last === '' ? sql`` : sql`and id > ${last}`
-  const { rows } = await sql<{ id: string }>`
-    select id from hooks where looked_import_id < ${upTo} ${after} order by id limit ${hooksPerGroup}
-  `.execute(db)
-  return rows.map(({ id }) => id)
-}
+const noHook = '00000000-0000-0000-0000-000000000000'
 
-const nothing: Looked = { hooks: 0, found: 0, dropped: 0 }
-
-async function lookInTransaction(opened: OpenDatabase, ids: readonly string[], options: LookOptions): Promise<Looked> {
-  const { stop, onAway } = options
-  const work = () =>
-    withTransaction(opened, async (connection) => lookAtGroup(kyselyOn(connection), ids, options), stop)
-  return await rideOut(work, onAway).catch((error) => {
-    if (stop.aborted) return nothing
-    throw error
-  })
-}
-
-/** Looks within the transaction of `db`: first finds due triggers, then takes the locks, then writes. */
-async function lookAtGroup(db: Database, ids: readonly string[], options: LookOptions): Promise<Looked> {
+/** Looks within the transaction of `db`: first what is due, then the locks, then what they protect. `last`: undefined: there are no more hooks. */
+async function lookAtGroup(
+  db: Database,
+  { after, size }: { after: string; size: number },
+  options: LookOptions,
+): Promise<Looked & { last: string | undefined }> {
   const { upTo } = options
   const { rows: hooks } = await sql<HookToLook>`
-    select id, looked_import_id as looked from hooks where id = any (${ids}::uuid[]) and looked_import_id < ${upTo}
+    select id, looked_import_id as looked from hooks where looked_import_id < ${upTo} and id > ${after} order by id limit ${size}
   `.execute(db)
-  if (hooks.length === 0) return nothing
+  const hookIds = hooks.map(({ id }) => id)
+  const last = hookIds.at(-1)
+  if (last === undefined) return { hooks: 0, found: 0, dropped: 0, last }
   // a process that is cut off from the database must not hold the hooks until the network notices
   await sql`
     select set_config(name, value, true)
     from (values ('jit', 'off'), ('work_mem', '64MB'), ('idle_in_transaction_session_timeout', '60s')) as s (name, value)
   `.execute(db)
-  const hookIds = hooks.map(({ id }) => id)
-  const since = hooks.reduce((least, { looked }) => Math.min(least, looked), upTo)
+  const since = Math.min(...hooks.map(({ looked }) => looked))
   const fresh = await collectFresh(db, hookIds, since, options)
   await sql`create temp table due_leads (
     hook_id uuid, kind text, version_id bigint, lead_id bigint, payload jsonb, occurred_at timestamptz, rank bigint
   ) on commit drop`.execute(db)
-  const size = Math.max(10, Math.floor(pairsPerStatement / Math.max(1, fresh)))
-  for (let at = 0; at < hookIds.length && fresh > 0; at += size) {
-    await sql`insert into due_leads ${rankLeads(hookIds.slice(at, at + size))}`.execute(db)
-  }
-  return await recordDue(db, hooks, upTo)
+  if (fresh > 0) await sql`insert into due_leads ${rankLeads(hookIds)}`.execute(db)
+  return { ...(await recordDue(db, hooks, upTo)), last }
 }
 
 /** Makes `fresh_leads`, the news of the imports after `since`, and returns the number of its rows. */
@@ -152,9 +145,6 @@ async function collectFresh(
   return fresh
 }
 
-/** SQL: whether a row of `due_leads` is beyond the newest of its kind. */
-const isBeyond = sql<boolean>`(rank > ${sql.lit(leadsPerHookMax)})`
-
 interface HookToLook {
   id: string
   looked: number
@@ -165,23 +155,25 @@ interface HookToLook {
  * hook that is switched off, or beyond its newest, are kept as lost.
  */
 async function recordDue(db: Database, hooks: readonly HookToLook[], upTo: number): Promise<Looked> {
-  const { rows: locked } = await sql<{ id: string; off: boolean }>`
-    select h.id, h.off_since is not null as off from hooks h
+  const { rows: locked } = await sql<{ id: string }>`
+    select h.id from hooks h
       join unnest(${hooks.map(({ id }) => id)}::uuid[], ${hooks.map(({ looked }) => looked)}::bigint[]) as given (id, looked)
       on given.id = h.id and given.looked = h.looked_import_id
     order by h.id for update of h
   `.execute(db)
-  const [all, off] = [locked, locked.filter((hook) => hook.off)].map((some) => some.map(({ id }) => id))
-  const { numAffectedRows: found = 0n } = await sql`
+  const ids = locked.map(({ id }) => id)
+  // what is not lost
+  const isDue = sql<boolean>`(rank <= ${sql.lit(leadsPerHookMax)} and h.off_since is null)`
+  const found = sql`due_leads join hooks h on h.id = hook_id where hook_id = any (${ids}::uuid[])`
+  const due = await sql`
     insert into triggers (hook_id, version_id, kind, lead_id, payload, occurred_at, due_at)
-    select hook_id, version_id, kind, lead_id, payload, occurred_at, occurred_at from due_leads
-    where not ${isBeyond} and hook_id = any (${all}::uuid[]) and hook_id <> all (${off}::uuid[])
+    select hook_id, version_id, kind, lead_id, payload, occurred_at, occurred_at from ${found} and ${isDue}
   `.execute(db)
+  const isBeyond = sql<boolean>`(rank > ${sql.lit(leadsPerHookMax)})`
   const { rows } = await sql<{ dropped: number }>`
     with kept as (
       insert into lost_triggers (dropped, ${lostColumns})
-      select ${isBeyond}, ${lostOf} from due_leads
-      where hook_id = any (${all}::uuid[]) and (${isBeyond} or hook_id = any (${off}::uuid[]))
+      select ${isBeyond}, ${lostOf} from ${found} and not ${isDue}
       group by hook_id, kind, ${isBeyond}, (rank - ${leadsPerHookMax} - 1) / ${lostPerRow}
       returning hook_id, dropped, cardinality(lead_ids) as n
     ),
@@ -194,11 +186,11 @@ async function recordDue(db: Database, hooks: readonly HookToLook[], upTo: numbe
       update hooks h set looked_import_id = greatest(h.looked_import_id, least(${upTo}, (select coalesce(max(id), 0) from imports))),
         abandoned = h.abandoned + coalesce(l.abandoned, 0), dropped = h.dropped + coalesce(l.dropped, 0),
         dropped_at = case when l.dropped > 0 then now() else h.dropped_at end
-      from unnest(${all}::uuid[]) as given (id) left join lost l on l.hook_id = given.id where h.id = given.id
+      from unnest(${ids}::uuid[]) as given (id) left join lost l on l.hook_id = given.id where h.id = given.id
     )
     select coalesce(sum(dropped), 0)::bigint as dropped from lost
   `.execute(db)
-  return { hooks: locked.length, found: Number(found), dropped: rows[0]?.dropped ?? 0 }
+  return { hooks: ids.length, found: Number(due.numAffectedRows ?? 0), dropped: rows[0]?.dropped ?? 0 }
 }
 
 /**

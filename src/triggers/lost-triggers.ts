@@ -28,16 +28,12 @@ export const lostOf = sql`hook_id, kind, array_agg(lead_id), array_agg(version_i
  * run at the same time takes other rows.
  */
 export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays * daysMs }: LostToRenew): Promise<void> {
-  const { rows: start } = await sql<{ upTo: number | null; since: string }>`
-    select max(id) as "upTo", (now() - ${sinceMs} * interval '1 millisecond')::text as since from lost_triggers
-  `.execute(db)
-  const { upTo = null, since = '' } = start[0] ?? {}
-  for (let last = 0; upTo !== null; ) {
-    const { rows } = await sql<{ last: number | null }>`
+  for (let taken = 1; taken > 0; ) {
+    const { rows } = await sql<{ n: number }>`
       with page as materialized (
-        select id, hook_id from lost_triggers where id > ${last} and id <= ${upTo} and lost_at >= ${since}::timestamptz
+        select id, hook_id from lost_triggers where lost_at >= now() - ${sinceMs} * interval '1 millisecond'
           ${hookId === undefined ? sql`` : sql`and hook_id = ${hookId}`}
-        order by id limit ${rowsPerStatement}
+          order by id limit ${rowsPerStatement}
       ),
       locked as materialized (select id from hooks where id in (select hook_id from page) order by id for update),
       taken as (
@@ -51,10 +47,8 @@ export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays *
             as e (lead_id, version_id, occurred_at, payload) join leads l on l.id = e.lead_id
         on conflict do nothing
       )
-      select max(id) as last from page
+      select count(*) as n from page
     `.execute(db)
-    const reached = rows[0]?.last ?? null
-    if (reached === null) return
-    last = reached
+    taken = rows[0]?.n ?? 0
   }
 }
