@@ -30,8 +30,7 @@ export interface Lane extends DueHook {
   nextAtMs: number
 }
 
-/** Finding hooks for half of them reads all due triggers. */
-export const lanesMax = 512
+const lanesMax = 512
 /** The hooks of one host never take all lanes: otherwise its pace would bind all others. */
 const lanesPerHostMax = 64
 /** So many waiting triggers keep a host with a turn every 37 ms busy, even while the database is slow. */
@@ -50,11 +49,18 @@ function countHosts(lanes: Iterable<Lane>, counts: (lane: Lane) => boolean = () 
 /** All hooks of this process, in the order in which they had their turn. */
 export class HookLanes {
   private readonly lanes = new Map<string, Lane>()
+  /** Hooks that were found and have no lane yet. */
+  private queue: Lane[] = []
   private onWire = 0
   private unprovenOnWire = 0
 
-  get all(): Lane[] {
-    return [...this.lanes.values()]
+  /** Whether the run knows no hook. */
+  get isEmpty(): boolean {
+    return this.lanes.size === 0 && this.queue.length === 0
+  }
+
+  get knownIds(): string[] {
+    return [...this.lanes.keys(), ...this.queue.map(({ id }) => id)]
   }
 
   /** How many more triggers may be under way. */
@@ -62,14 +68,9 @@ export class HookLanes {
     return triggersAtOnceMax - this.onWire
   }
 
-  /** How many more hooks the run may know. */
-  get hooksRoom(): number {
-    return lanesMax - this.lanes.size
-  }
-
-  /** Whether it is time to look for more. */
+  /** Whether more hooks would get a lane. */
   get hasHooksRoom(): boolean {
-    return this.hooksRoom >= lanesMax / 2
+    return this.lanes.size < lanesMax
   }
 
   /** Whether nothing is being sent. */
@@ -77,16 +78,32 @@ export class HookLanes {
     return this.onWire === 0
   }
 
-  /** The hosts whose further hooks the run may not know. */
+  /** The hosts whose further hooks get no lane. */
   get fullHosts(): string[] {
     return [...countHosts(this.lanes.values())].filter(([, count]) => count >= lanesPerHostMax).map(([host]) => host)
   }
 
+  /** Adds hooks that were found. Each gets a lane as soon as there is one for it. */
   add(hooks: readonly DueHook[]): void {
     for (const hook of hooks) {
       const own = { inHand: new Set<string>(), waiting: null, hasAnswered: false, nextAtMs: 0 }
-      this.lanes.set(hook.id, { ...hook, ...own, host: hostOf(hook.url), state: nextState('idle', 'found') })
+      this.queue.push({ ...hook, ...own, host: hostOf(hook.url), state: nextState('idle', 'found') })
     }
+    this.admit()
+  }
+
+  private admit(): void {
+    const ofHost = countHosts(this.lanes.values())
+    const kept: Lane[] = []
+    let at = 0
+    for (; this.hasHooksRoom && at < this.queue.length; at++) {
+      const lane = this.queue[at] as Lane
+      const count = ofHost.get(lane.host) ?? 0
+      if (count < lanesPerHostMax) this.lanes.set(lane.id, lane)
+      else kept.push(lane)
+      ofHost.set(lane.host, count + 1)
+    }
+    this.queue = [...kept, ...this.queue.slice(at)]
   }
 
   get(hookId: string): Lane | undefined {
@@ -117,9 +134,11 @@ export class HookLanes {
 
   /** Drops lanes to which nothing may be sent, with nothing under way, and whose pace is over. */
   letGoDone(nowMs: number): void {
+    const before = this.lanes.size
     for (const { id, state, inHand, nextAtMs } of this.lanes.values()) {
       if (state !== 'due' && inHand.size === 0 && nextAtMs <= nowMs) this.lanes.delete(id)
     }
+    if (this.lanes.size < before) this.admit()
   }
 
   /** Notes that a trigger was taken for `lane`. Returns a function to call when it is no longer on the wire, or was given back. */

@@ -9,6 +9,7 @@
  *   gone    its platform has ended it
  */
 import { failuresInARow, triggerPausesMs } from '../base/limits.ts'
+import type { TriggerOutcome } from './trigger-attempt.ts'
 
 export type HookState = 'idle' | 'due' | 'paused' | 'off' | 'gone'
 
@@ -38,18 +39,14 @@ export const hookStates: Readonly<Record<HookState, Partial<Record<HookEvent, Ho
 
 export const nextState = (state: HookState, event: HookEvent): HookState => hookStates[state][event] ?? state
 
-/** A failed attempt, as far as the hook's pause depends on it. */
-export interface HookFailure {
-  /** How long the answer asks to wait; null if it does not say. */
-  retryAfterMs: number | null
-  timedOut: boolean
-}
-
 /**
  * The pause of the hook after its `row`th failure in a row; null if the failure delays only its own trigger. After a timeout, or too many
  * failures in a row, it is the first pause of the schedule, unless the answer asks for a longer one.
  */
-export function pauseAfter({ retryAfterMs, timedOut }: HookFailure, row: number): number | null {
+export function pauseAfter(
+  { retryAfterMs, timedOut }: Pick<TriggerOutcome, 'retryAfterMs' | 'timedOut'>,
+  row: number,
+): number | null {
   const ownMs = timedOut || row >= failuresInARow ? triggerPausesMs[0] : null
   return retryAfterMs === null ? ownMs : Math.max(retryAfterMs, ownMs ?? 0)
 }

@@ -13,9 +13,9 @@ import { findCounted, isListed, type Live } from '../matching/listed.ts'
 import { kinds } from './kinds/kinds.ts'
 import { lostColumns, lostOf } from './lost-triggers.ts'
 
-/** Hooks that are looked at together, at first and at most. They are locked while what is due to them is recorded. */
+/** Hooks that are looked at together, at first and at most. They are locked while their due triggers are recorded. */
 const hooksPerGroup = { first: 16, max: 1_000 }
-/** So many triggers are recorded while hooks are locked, as near as a group can tell from the one before it. */
+/** So many triggers are recorded while hooks are locked; the group before tells how many hooks have them. */
 const foundPerGroup = 20_000
 /** The leads of a hook and kind in one row of `lost_triggers`, which bounds what `trigger --again` takes at a time. */
 const lostPerRow = 1_000
@@ -72,7 +72,10 @@ export async function lookForLeads(opened: OpenDatabase, options: LookOptions): 
 
 const noHook = '00000000-0000-0000-0000-000000000000'
 
-/** Looks within the transaction of `db`: first what is due, then the locks, then what they protect. `last`: undefined: there are no more hooks. */
+/**
+ * Looks within the transaction of `db`: first finds due triggers, then takes the locks, then writes. `last` is undefined if there are no
+ * more hooks.
+ */
 async function lookAtGroup(
   db: Database,
   { after, size }: { after: string; size: number },

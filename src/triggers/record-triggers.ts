@@ -134,3 +134,22 @@ async function noteOnHooks(db: Transaction<Tables>, outcomes: readonly TriggerTo
     from ${rowsOf(ofHooks, columns)} where h.id = o."hookId"
   `.execute(db)
 }
+
+/**
+ * Records the last answer of each hook that refused a trigger (contract 4.16); nothing if the hook was removed, or its lead erased,
+ * meanwhile. A statement of its own, after the outcomes: an erasure locks leads before triggers.
+ */
+export async function recordHookAnswers(db: Database, outcomes: readonly TriggerToRecord[]): Promise<void> {
+  const said = outcomes.filter(({ answer, gone }) => answer !== undefined && !gone)
+  const last = [...new Map(said.map((outcome) => [outcome.hookId, outcome])).values()]
+  if (last.length === 0) return
+  await sql`
+    insert into hook_answers (hook_id, lead_id, answer)
+    select h.id, l.id, o.answer from ${rowsOf(last, '"hookId" uuid, "leadId" bigint, answer text')}
+      -- a hook that another transaction removes while this statement waits for it is no row of this join
+      join (select id from hooks where id = any (${last.map(({ hookId }) => hookId)}::uuid[]) order by id for key share) h on h.id = o."hookId"
+      join (select id from leads where id = any (${last.map(({ leadId }) => leadId)}) order by id for key share) l on l.id = o."leadId"
+    order by h.id
+    on conflict (hook_id) do update set lead_id = excluded.lead_id, answer = excluded.answer, said_at = excluded.said_at
+  `.execute(db)
+}

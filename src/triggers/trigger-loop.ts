@@ -13,21 +13,19 @@ import type { HookHttp } from '../integrations/hook-http.ts'
 import type { Live } from '../matching/listed.ts'
 import { signingSecretsOf } from '../secrets/cipher.ts'
 import { openIntact, plainVault, type Vault } from '../secrets/vault.ts'
-import { recordHookAnswers } from './hook-answers.ts'
 import { HookLanes, type Lane } from './hook-lanes.ts'
 import { pauseAfter } from './hook-state.ts'
 import { HostPace } from './host-pace.ts'
 import { type Looked, lookForLeads } from './look-for-leads.ts'
 import type { LostToRenew } from './lost-triggers.ts'
-import { recordTriggers, type TriggerToRecord } from './record-triggers.ts'
+import { recordHookAnswers, recordTriggers, type TriggerToRecord } from './record-triggers.ts'
 import { buildTriggerRequest, damagedSecret, sendTrigger, type TriggerOutcome } from './trigger-attempt.ts'
 import {
   countLeft,
-  endTrigger,
   findDueHooks,
-  findLeadJson,
   findRunStart,
   giveBack,
+  hooksPerLook,
   nameOf,
   renewAside,
   type TakenTrigger,
@@ -104,14 +102,12 @@ export class TriggerLoop {
   private readonly outcomes: Sent[] = []
   private recording: Promise<void> | undefined
   private bytesUnderWay = 0
-  private workerId: number
   private readonly counts = { ...noCounts }
   /** Until when triggers must be due for the first round, and the latest one, as `timestamptz`. */
   private startedAt = ''
   private dueUntil = '-infinity'
-  /** Looks under way. */
-  private looks = 0
-  /** When to look for hooks again, by `performance.now()`. */
+  private isLooking = false
+  /** When to look for hooks again, by `performance.now()`; 0: something may have become due. */
   private lookAtMs = 0
   private heardAtMs = performance.now()
   private failure: unknown
@@ -119,7 +115,6 @@ export class TriggerLoop {
   constructor(context: TriggerLoopContext) {
     this.context = context
     this.sleeper = context.sleeper ?? new Sleeper()
-    this.workerId = context.worker.id
   }
 
   /** Sends until nothing is due and nobody asked for another round. The duty is given back then. */
@@ -170,10 +165,10 @@ export class TriggerLoop {
       this.counts.dropped += dropped
       if (found > 0) this.lookAgain()
     }
-    this.looks++
+    this.isLooking = true
     const look = lookForLeads(opened, { upTo, ...settings, stop, onAway, onLooked })
     const onEnd = () => {
-      this.looks--
+      this.isLooking = false
       this.lookAgain()
     }
     this.looking = look.then(onEnd, (error) => this.fail(error))
@@ -187,23 +182,36 @@ export class TriggerLoop {
 
   private async fill(): Promise<void> {
     while (!this.stopping) {
-      const ready = this.lanes.findReady(performance.now())
-      const mayFind = this.lanes.room > ready.length && this.lanes.hasHooksRoom
-      const found = mayFind && this.lookAtMs <= performance.now() ? await this.findHooks() : 0
+      const ready = this.findReady()
+      if (this.lanes.room > ready.length && this.mayFind()) await this.findHooks()
       if (ready.length > 0) await this.take(ready)
       this.lanes.letGoDone(performance.now())
       await this.hear()
-      if (ready.length > 0 || found > 0) continue
-      const isDone = this.looks === 0 && this.lanes.all.length === 0 && this.lookAtMs > performance.now()
+      const isDone = !this.isLooking && this.lanes.isEmpty && this.lookAtMs > performance.now()
       if (isDone && (await this.end())) return
-      const waitMs = isDone ? 0 : this.untilNextMs()
-      if (waitMs > 0) await this.sleeper.sleep(waitMs)
+      if (!isDone) await this.wait()
     }
+  }
+
+  private findReady(): Lane[] {
+    return this.bytesUnderWay < bytesUnderWayMax ? this.lanes.findReady(performance.now()) : []
+  }
+
+  /** Whether it is time to find hooks: triggers may have become due, or the run is about to end. */
+  private mayFind(): boolean {
+    const isTime = this.lookAtMs === 0 || (this.lanes.isEmpty && this.lookAtMs <= performance.now())
+    return isTime && this.lanes.hasHooksRoom
+  }
+
+  /** Waits until a lane may be ready, or something wakes the loop. */
+  private async wait(): Promise<void> {
+    if (this.findReady().length > 0 || (this.lanes.room > 0 && this.mayFind())) return
+    await this.sleeper.sleep(Math.min(lookAgainMs, this.lanes.untilNextMs(performance.now())))
   }
 
   /** Begins another round if another run asked for it. */
   private async hear(): Promise<void> {
-    if (this.looks > 0 || performance.now() < this.heardAtMs + lookAgainMs) return
+    if (this.isLooking || performance.now() < this.heardAtMs + lookAgainMs) return
     this.heardAtMs = performance.now()
     if (await this.on((db) => hearAsked(db, triggerDuty, this.context.worker))) await this.beginRound()
   }
@@ -221,88 +229,60 @@ export class TriggerLoop {
       onNote(describeAtWork(duty))
       return true
     }
-    const isSure = duty === 'kept' && worker.id === this.workerId
-    this.workerId = worker.id
     this.lookAtMs = 0
-    if (!isSure) return false
+    if (duty !== 'kept') return false
     if (await this.on((db) => leaveDuty(db, triggerDuty, worker))) return true
     await this.beginRound()
     return false
   }
 
-  private untilNextMs(): number {
-    const nowMs = performance.now()
-    // a lane may have become ready during an earlier wait
-    if (this.lanes.findReady(nowMs).length > 0) return 0
-    const mayFind = this.lanes.room > 0 && this.lanes.hasHooksRoom
-    return Math.min(mayFind ? Math.max(0, this.lookAtMs - nowMs) : lookAgainMs, this.lanes.untilNextMs(nowMs))
-  }
-
-  private async findHooks(): Promise<number> {
+  private async findHooks(): Promise<void> {
     // set before the look: hooks that become due during it are worth another look
     this.lookAtMs = performance.now() + lookAgainMs
-    const { hooksRoom } = this.lanes
     const hooks = await this.on((db) => findDueHooks(db, this.now, this.lanes))
-    if (hooks.length === hooksRoom) this.lookAtMs = 0
+    if (hooks.length === hooksPerLook) this.lookAtMs = 0
     this.lanes.add(hooks)
-    return hooks.length
   }
 
   private async take(ready: readonly Lane[]): Promise<void> {
     const takenAtMs = performance.now()
-    const triggers = await this.on((db) => takeTriggers(db, this.now, ready, this.context.settings.maxLeadAgeMs))
-    const taken = new Set(triggers.map(({ hookId }) => hookId))
-    for (const lane of ready) if (!taken.has(lane.id)) this.lanes.happen(lane, 'emptied')
+    const limits = { ...this.context.settings, bytesMax: bytesUnderWayMax - this.bytesUnderWay }
+    const triggers = await this.on((db) => takeTriggers(db, this.now, ready, limits))
+    const found = new Set(triggers.map(({ hookId }) => hookId))
+    for (const lane of ready) if (!found.has(lane.id)) this.lanes.happen(lane, 'emptied')
     for (const trigger of triggers) {
       const lane = this.lanes.get(trigger.hookId)
-      if (lane) this.begin(lane, trigger, takenAtMs)
+      if (trigger.fate === 'end') this.counts.ended++
+      if (lane && trigger.json !== null) this.begin(lane, trigger, trigger.json, takenAtMs)
     }
   }
 
-  private begin(lane: Lane, trigger: TakenTrigger, takenAtMs: number): void {
+  private begin(lane: Lane, trigger: TakenTrigger, json: string, takenAtMs: number): void {
     const end = this.lanes.begin(lane, nameOf(trigger))
-    const bytes = trigger.bytes ?? 0
-    this.makeRoom(bytes)
-      .then(() => this.make(lane, trigger, takenAtMs))
+    this.bytesUnderWay += trigger.bytes
+    this.make(lane, trigger, json, takenAtMs)
       .catch((error) => this.fail(error))
       .finally(() => {
         end()
-        this.bytesUnderWay -= bytes
+        this.bytesUnderWay -= trigger.bytes
         this.sleeper.wake()
       })
   }
 
-  /** Waits until there is memory for a lead of so many bytes. */
-  private async makeRoom(bytes: number): Promise<void> {
-    while (this.bytesUnderWay > 0 && this.bytesUnderWay + bytes > bytesUnderWayMax && !this.stopping) {
-      await this.sleeper.sleep(lookAgainMs)
-    }
-    this.bytesUnderWay += bytes
-  }
-
-  private async make(lane: Lane, trigger: TakenTrigger, takenAtMs: number): Promise<void> {
+  private async make(lane: Lane, trigger: TakenTrigger, json: string, takenAtMs: number): Promise<void> {
     const { http, timeoutMs, settings } = this.context
     const { leaseMs, keepAnswers = 'off' } = settings
     // not if this process stops, the hook failed, or another process may have the duty by now
     const freshMs = Math.max(leaseMs - timeoutMs, leaseMs / 2)
     const mayGo = () => !this.stopping && lane.state === 'due' && performance.now() - takenAtMs <= freshMs
-    const putBack = async () => {
-      await this.on((db) => giveBack(db, this.now, trigger, trigger.fate === 'wait'))
-      lane.inHand.delete(nameOf(trigger))
-    }
-    if (trigger.fate === 'wait' || !mayGo()) return await putBack()
     const opened = await this.openSecrets(trigger)
-    const json =
-      trigger.fate === 'end' ? undefined : (trigger.json ?? (await this.on((db) => findLeadJson(db, trigger))))
-    if (json === undefined) {
-      await this.on((db) => endTrigger(db, trigger))
-      this.counts.ended++
+    const request = buildTriggerRequest(lane, opened ?? trigger.signingSecrets, json, trigger)
+    if (mayGo()) await this.pace.waitForTurn(lane.host)
+    if (!mayGo()) {
+      await this.on((db) => giveBack(db, this.now, trigger))
       lane.inHand.delete(nameOf(trigger))
       return
     }
-    const request = buildTriggerRequest(lane, opened ?? trigger.signingSecrets, json, trigger)
-    if (mayGo()) await this.pace.waitForTurn(lane.host)
-    if (!mayGo()) return await putBack()
     this.lanes.send(lane, performance.now())
     this.sleeper.wake()
     const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)

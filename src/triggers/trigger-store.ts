@@ -2,7 +2,7 @@
  * Finds due triggers, and marks each before it is sent, in a statement that checks that the run still has the duty: `leads forget` waits
  * for marked triggers.
  */
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import { hasDuty } from '../db/duties.ts'
 import type { Database } from '../db/open.ts'
 import type { TriggerKind } from '../index.ts'
@@ -22,7 +22,7 @@ export interface TriggerKey {
   kind: TriggerKind
 }
 
-/** A trigger that this process has marked as being sent. */
+/** A trigger that was due. */
 export interface TakenTrigger extends TriggerKey, TriggerEvent {
   leadId: number
   userId: number
@@ -30,13 +30,10 @@ export interface TakenTrigger extends TriggerKey, TriggerEvent {
   signingSecrets: readonly string[]
   /** How many attempts have failed before. */
   attempts: number
+  /** A trigger that waits is set aside, one that ended is deleted, and one that is to be sent is marked. */
   fate: Fate
-  /**
-   * The length of the lead's JSON: that of the version, or of the current one if the version is erased or pruned; null if the lead is
-   * erased.
-   */
-  bytes: number | null
-  /** Null for a large lead, which is read when it is sent. */
+  bytes: number
+  /** The JSON of the version, or of the current one if the version is erased or pruned; null if there is no room: then nothing is marked. */
   json: string | null
   /** The time by the database's clock. */
   now: Date
@@ -62,8 +59,8 @@ const hostOfHook = sql<string>`lower(rtrim(substring(h.url from '^[^/]*//(\\[[^]
 const fateWithin = (maxLeadAgeMs: number) =>
   fateOf(isListed(sql`s`, sql<Date>`now() - ${maxLeadAgeMs} * interval '1 millisecond'`))
 
-/** A larger lead is read when it is sent. */
-const bytesAtOnceMax = 64 * 1024
+/** So many hooks are found at a time: to find a few costs as much. */
+export const hooksPerLook = 4_096
 
 const currentOf = ({ ids }: TriggerWorker) => ids.at(-1) ?? 0
 
@@ -76,21 +73,20 @@ export async function findRunStart(db: Database): Promise<{ lastImportId: number
 }
 
 /**
- * Finds as many more hooks with due triggers as the run may know. Hooks that accepted their last trigger come first, hooks that did not
- * answer last.
+ * Finds hooks with due triggers, apart from known ones and those of full hosts. Hooks that accepted their last trigger come first, hooks
+ * that did not answer last.
  */
 export async function findDueHooks(
   db: Database,
   run: Pick<TriggerWorker, 'dueUntil'>,
-  { all, fullHosts, hooksRoom }: Pick<HookLanes, 'all' | 'fullHosts' | 'hooksRoom'>,
+  { knownIds, fullHosts }: Pick<HookLanes, 'knownIds' | 'fullHosts'>,
 ): Promise<DueHook[]> {
-  const known = all.map(({ id }) => id)
   const isUnproven = sql<boolean>`(h.last_status is null)`
   const { rows } = await sql<DueHook>`
     select h.id, h.url, h.integration_id as "integrationId", ${isUnproven} as "isUnproven", h.failures from hooks h
-    where h.id in (select hook_id from triggers where due_at <= ${run.dueUntil}) and not ${isPaused(run)} and h.id <> all (${known}::uuid[])
+    where h.id in (select hook_id from triggers where due_at <= ${run.dueUntil}) and not ${isPaused(run)} and h.id <> all (${knownIds}::uuid[])
       ${fullHosts.length === 0 ? sql`` : sql`and ${hostOfHook} <> all (${fullHosts})`}
-    order by ${isUnproven}, h.last_status >= 300, h.last_at nulls first limit ${hooksRoom}
+    order by ${isUnproven}, h.last_status >= 300, h.last_at nulls first limit ${hooksPerLook}
   `.execute(db)
   return rows
 }
@@ -98,77 +94,62 @@ export async function findDueHooks(
 /** The name of a trigger among those in hand. */
 export const nameOf = ({ versionId, kind }: TriggerKey) => `${versionId} ${kind}`
 
-/** SQL: whether `t` is the trigger. */
-const isTrigger = ({ hookId, versionId, kind }: TriggerKey) =>
-  sql<boolean>`(t.hook_id = ${hookId} and t.version_id = ${versionId} and t.kind = ${kind})`
-
-/** SQL: the JSON of the lead of trigger `t`, in the rows `v` and `c`, its version and the current one. */
-const withLead = sql`left join lead_versions v on v.id = t.version_id
-  left join leads l on l.id = t.lead_id left join lead_versions c on c.id = l.version_id`
-
-/** Marks as being sent the next due trigger of each hook that is not in hand; none once this process has lost the duty. */
+/**
+ * Marks as being sent the next due trigger of each hook that is not in hand; none once this process has lost the duty. Reads their leads
+ * until they have `bytesMax`.
+ */
 export async function takeTriggers(
   db: Database,
   worker: TriggerWorker,
   lanes: readonly Pick<Lane, 'id' | 'inHand'>[],
-  maxLeadAgeMs: number,
+  { maxLeadAgeMs, bytesMax }: { maxLeadAgeMs: number; bytesMax: number },
 ): Promise<TakenTrigger[]> {
   const inHand = lanes.flatMap(({ id, inHand }) => [...inHand].map((name) => `${id} ${name}`))
+  const isSame = sql<boolean>`(t.hook_id = n.hook_id and t.version_id = n.version_id and t.kind = n.kind)`
+  const bytes = sql<number>`coalesce(v.bytes, c.bytes, 0)`
   const { rows } = await sql<TakenTrigger>`
     with given as materialized (
       select h.id, i.user_id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
         else array[i.signing_secret] end as secrets
       from hooks h join integrations i on i.id = h.integration_id
-      where h.id = any (${lanes.map(({ id }) => id)}::uuid[]) and not ${isPaused(worker)}
+      where h.id = any (${lanes.map(({ id }) => id)}::uuid[]) and not ${isPaused(worker)} and ${hasDuty(triggerDuty, currentOf(worker))}
     ),
     -- before the update: joined with it, the search may run once a trigger, and then finds the next one each time
-    found as materialized (
+    next as materialized (
       select g.id as hook_id, n.version_id, n.kind from given g cross join lateral (
         select version_id, kind from triggers
         where hook_id = g.id and due_at <= ${worker.dueUntil} and concat_ws(' ', hook_id, version_id, kind) <> all (${inHand}::text[])
         order by version_id, kind limit 1 for update skip locked
       ) n
     ),
+    found as materialized (
+      select t.*, ${fateWithin(maxLeadAgeMs)} as fate, coalesce(v.json, c.json) as json, ${bytes} as bytes,
+        sum(${bytes}) over (order by t.hook_id) - ${bytes} < ${bytesMax} as fits
+      from next n join triggers t on ${isSame} left join lead_versions v on v.id = t.version_id
+        left join leads l on l.id = t.lead_id left join lead_versions c on c.id = l.version_id
+    ),
     marked as (
-      update triggers t set worker_id = ${currentOf(worker)} from found n
-      where t.hook_id = n.hook_id and t.version_id = n.version_id and t.kind = n.kind and ${hasDuty(triggerDuty, currentOf(worker))}
-      returning t.*
-    )
+      update triggers t set worker_id = ${currentOf(worker)} from found n where ${isSame} and n.fate = 'send' and n.fits
+    ),
+    set_aside as (update triggers t set due_at = 'infinity', worker_id = null from found n where ${isSame} and n.fate = 'wait'),
+    ended as (delete from triggers t using found n where ${isSame} and n.fate = 'end')
     select t.hook_id as "hookId", t.version_id as "versionId", t.kind, t.lead_id as "leadId", t.occurred_at as "occurredAt",
-      t.payload, g.user_id as "userId", g.secrets as "signingSecrets", t.attempts, ${fateWithin(maxLeadAgeMs)} as fate,
-      coalesce(v.bytes, c.bytes) as bytes, case when coalesce(v.bytes, c.bytes) <= ${bytesAtOnceMax} then coalesce(v.json, c.json) end as json,
-      clock_timestamp() as now
-    from marked t join given g on g.id = t.hook_id ${withLead}
+      t.payload, g.user_id as "userId", g.secrets as "signingSecrets", t.attempts, t.fate, t.bytes,
+      case when t.fate = 'send' and t.fits then t.json end as json, clock_timestamp() as now
+    from found t join given g on g.id = t.hook_id
   `.execute(db)
   return rows
 }
 
-/** The JSON of the trigger's lead; undefined if the lead was erased. */
-export async function findLeadJson(db: Database, trigger: TriggerKey): Promise<string | undefined> {
-  const { rows } = await sql<{ json: string | null }>`
-    select coalesce(v.json, c.json) as json from triggers t ${withLead} where ${isTrigger(trigger)}
-  `.execute(db)
-  return rows[0]?.json ?? undefined
-}
-
-/** Ends a trigger that must not be sent any more. */
-export async function endTrigger(db: Database, trigger: TriggerKey): Promise<void> {
-  await sql`delete from triggers t where ${isTrigger(trigger)}`.execute(db)
-}
-
-/**
- * Gives back a trigger that was marked and not sent. With `aside`, for a lead that is gone or too old, no run takes it until `renewAside`
- * finds that an import brought the lead again.
- */
+/** Gives back a trigger that was marked and not sent. */
 export async function giveBack(
   db: Database,
   { ids }: Pick<TriggerWorker, 'ids'>,
-  trigger: TriggerKey,
-  aside: boolean,
+  { hookId, versionId, kind }: TriggerKey,
 ): Promise<void> {
-  const dueAt: RawBuilder<unknown> = aside ? sql`'infinity'` : sql`due_at`
   await sql`
-    update triggers t set due_at = ${dueAt}, worker_id = null where ${isTrigger(trigger)} and worker_id = any (${ids})
+    update triggers set worker_id = null
+    where hook_id = ${hookId} and version_id = ${versionId} and kind = ${kind} and worker_id = any (${ids})
   `.execute(db)
 }
 

@@ -25,7 +25,11 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   const { opened, settings, again, onNote } = context
   const { db } = opened
   const startedMs = performance.now()
-  const onAway = noteOnce((error) => onNote(describeAbsence(error)))
+  let wasAway = false
+  const onAway = (error: unknown) => {
+    if (!wasAway) onNote(describeAbsence(error))
+    wasAway = true
+  }
   const worker = await Worker.start(databaseLeases(db), settings.leaseMs)
   try {
     // before another run is asked to look again
@@ -67,13 +71,5 @@ async function send(
     clearTimeout(timer)
     over.abort()
     await Promise.allSettled([loop.looking, http.close()])
-  }
-}
-
-function noteOnce(note: (error: unknown) => void): (error: unknown) => void {
-  let noted = false
-  return (error) => {
-    if (!noted) note(error)
-    noted = true
   }
 }

@@ -139,7 +139,7 @@ async function run(hooks: readonly Hook[]): Promise<void> {
   }
 
   for (;;) {
-    const more = lanes.hasHooksRoom ? found.splice(0, lanes.hooksRoom) : []
+    const more = lanes.hasHooksRoom ? found.splice(0) : []
     lanes.add(more.map((hook) => ({ ...hook, integrationId: 1 })))
     for (const hook of more) hook.state = nextState(hook.state, 'found')
     for (const lane of lanes.findReady(clock.nowMs)) {
@@ -154,7 +154,7 @@ async function run(hooks: readonly Hook[]): Promise<void> {
     // attempts without a turn to wait for begin at this moment
     await nextTick()
     lanes.letGoDone(clock.nowMs)
-    if (lanes.all.length === 0 && found.length === 0) break
+    if (lanes.isEmpty && found.length === 0) break
     const nextMs = clock.nowMs + lanes.untilNextMs(clock.nowMs)
     if (Number.isFinite(nextMs) && (wakesAtMs <= clock.nowMs || nextMs < wakesAtMs)) {
       wakesAtMs = nextMs
