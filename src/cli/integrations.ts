@@ -30,7 +30,7 @@ export async function create(
     const vault = await openVault(db, settings, { begins: true })
     const created = await createIntegration(db, { email: user, apiKey: given?.replace(/\r?\n$/, ''), vault })
     io.out.noteLoss(
-      `Integration ${created.id} was made, and its secrets could not be shown: \`leadpush integrations rotate ${created.id}\` makes others.`,
+      `Integration ${created.id} was made, but its secrets could not be shown: \`leadpush integrations rotate ${created.id}\` makes new ones.`,
     )
     await io.out.result(created, () => writeSecrets(io, created))
     return 0

@@ -81,7 +81,7 @@ export function openOutFile(
   const found = findFile(path, name)
   if (path === '' || path.endsWith('/') || found?.isDirectory()) throw refuse(name, { code: 'EISDIR' })
   if (found && !found.isFile())
-    throw usageError(`${name} cannot be written: it is no file.`, 'Name a file, or - for standard output.')
+    throw usageError(`${name} cannot be written: it is not a file.`, 'Name a file, or - for standard output.')
   // beside it: a rename works only within one file system
   const temporary = join(dirname(path), `.${basename(path).slice(0, 100)}.${randomBytes(6).toString('hex')}`)
   let descriptor: number | undefined

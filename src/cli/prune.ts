@@ -46,7 +46,7 @@ async function pruneAndTell(
   dryRun: boolean,
 ): Promise<ExitCode> {
   const spinner = await io.out.openSpinner()
-  const stop = io.stops.listen((signal) => io.log.info(`${signal}: ending after what is under way.`))
+  const stop = io.stops.listen((signal) => io.log.info(`${signal}: ending after the statement under way.`))
   try {
     const rows = await rideOut(() => findRows(opened.db))
     const counts = await prune(opened.db, {

@@ -50,7 +50,7 @@ export async function serve({ io, open, readSettings }: AtDatabase<Setting, Push
     })
     await io.out.line(`leadpush serve listening on ${server.url}`)
     const signal = await stopped
-    io.log.info(`${signal}: answering what is under way; a second one stops at once.`)
+    io.log.info(`${signal}: answering the requests under way; a second signal stops at once.`)
     // a database that is away must not hold it up
     setTimeout(() => void io.ending.begin(0), endMsMax).unref()
     await server.close(signal)

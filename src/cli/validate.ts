@@ -24,7 +24,7 @@ const shownMax = { problem: 100, note: 20, skipped: 20 } as const
 export async function validate(at: At, files: string[], options: ValidateOptions): Promise<ExitCode> {
   const { io } = at
   const stop = io.stops.listen((signal) =>
-    io.log.info(`${signal}: coming to an end; what was not looked at is not counted.`),
+    io.log.info(`${signal}: finishing; data that were not looked at are not counted.`),
   )
   try {
     const check = files.length > 0 ? validateFiles : validateEverything

@@ -73,7 +73,7 @@ async function readHead(reader: BackupReader): Promise<BackupHead> {
   const head = (await reader.readLine().catch(() => ({}))) as Partial<BackupHead>
   const hasGoodKey = typeof head.erasureKey === 'string' || head.erasureKey === undefined
   if (head.leadpush !== 'backup' || !Array.isArray(head.migrations) || !hasGoodKey) {
-    throw new LeadpushError('usage', 'This is no backup of leadpush.', {
+    throw new LeadpushError('usage', 'This is not a backup of leadpush.', {
       hint: '`leadpush db backup FILE` makes one.',
     })
   }

@@ -31,7 +31,7 @@ function findSslMode({ parameters }: DatabaseAddress, fallback: string | undefin
   if (!given) return 'disable'
   const mode = sslModes.find((each) => each === given)
   if (mode) return mode
-  throw new LeadpushError('usage', `PGSSLMODE: is none of ${sslModes.join(', ')}.`)
+  throw new LeadpushError('usage', `PGSSLMODE: is not one of ${sslModes.join(', ')}.`)
 }
 
 function readFile(name: string, path: string | undefined): string | undefined {

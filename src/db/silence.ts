@@ -66,7 +66,7 @@ function describeHang({ names, standbys }: Row): string {
 }
 
 const adviseOnHang =
-  'Bring the standby back, or take it out of synchronous_standby_names and reload the server; then run the command again: it continues where it stopped. What waits is committed then; cancelled, it would count as committed though no standby has it.'
+  'Bring the standby back, or take it out of synchronous_standby_names and reload the server; then run the command again: it continues where it stopped. Waiting commits are done then; a cancelled one would count as done although no standby has it.'
 
 interface SilenceOptions {
   /** Without it every statement may take long. */

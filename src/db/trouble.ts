@@ -53,7 +53,7 @@ const troubles: readonly Trouble[] = [
   {
     is: (code, message) => code === 'ERR_TLS_CERT_ALTNAME_INVALID' || /does not match certificate/i.test(message),
     what: "TLS: the server's certificate is for another host name",
-    toDo: 'Put a host name that the certificate has into DATABASE_URL, or sslmode=verify-ca where names do not matter.',
+    toDo: 'Put a host name that the certificate has into DATABASE_URL, or sslmode=verify-ca if names do not matter.',
   },
   {
     is: (_, message) => /certificate/i.test(message),
@@ -62,8 +62,8 @@ const troubles: readonly Trouble[] = [
   },
   {
     is: (code, message) => /does not support SSL/i.test(message) || /^(EPROTO|ERR_SSL|ERR_TLS)/.test(code),
-    what: 'TLS: the server does not offer what DATABASE_URL asks for',
-    toDo: 'Turn ssl on in PostgreSQL, or take sslmode out of DATABASE_URL where the network to it is private.',
+    what: 'TLS: DATABASE_URL asks for it, and the server does not offer it',
+    toDo: 'Turn ssl on in PostgreSQL, or take sslmode out of DATABASE_URL if the network to it is private.',
   },
   {
     is: (code, message) => code === '28P01' || /password/i.test(message),

@@ -66,7 +66,7 @@ const statusHints: Readonly<Record<number, string>> = {
 /** `HTTP 401: …` with what to do. */
 export function describeStatus(status: number, gzip = false): string {
   if (status === 415 && gzip)
-    return 'HTTP 415: the receiver does not take this delivery compressed; what follows goes out uncompressed'
+    return 'HTTP 415: the receiver does not take this delivery compressed; later deliveries go out uncompressed'
   const hint =
     statusHints[status] ??
     (status >= 300 && status < 400

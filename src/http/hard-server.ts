@@ -194,7 +194,7 @@ export function buildHardServer(options: HardServerOptions): HardServer {
     lingerOn(socket, connections)
     makeRoom(connections, unread, socket, connectionsMax)
   })
-  server.on('connect', (_request, socket) => refuse(socket as Socket, 400, 'This is no proxy.'))
+  server.on('connect', (_request, socket) => refuse(socket as Socket, 400, 'This is not a proxy.'))
   server.on('clientError', (error, stream) => {
     const socket = stream as Socket
     const response = connections.get(socket)
@@ -203,7 +203,7 @@ export function buildHardServer(options: HardServerOptions): HardServer {
     else if (!socket.writable || response?.headersSent || socket.bytesRead === 0 || codeOf(error) === 'ECONNRESET') {
       socket.destroy()
     } else {
-      const [status, msg] = parserAnswers[codeOf(error) ?? ''] ?? [400, 'This is no valid HTTP request.']
+      const [status, msg] = parserAnswers[codeOf(error) ?? ''] ?? [400, 'This is not a valid HTTP request.']
       refuse(socket, status, msg)
     }
   })

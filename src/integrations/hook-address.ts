@@ -118,7 +118,7 @@ export function findUrlProblem(url: string, { allowInsecure, hosts }: HookRules)
   // U+FFFD stands for bytes of the body that were not UTF-8
   if (/[\s\\\p{Cc}\p{Cs}\ufffd]/u.test(url))
     return 'The hook URL must have no spaces, control characters or backslashes in it.'
-  if (!URL.canParse(url)) return 'The hook URL is no valid URL.'
+  if (!URL.canParse(url)) return 'The hook URL is not a valid URL.'
   if (/^[^/]*\/\/[^/?#]*@/.test(url)) return 'The hook URL must have no user name and no password in it.'
   const { port, hostname } = new URL(url)
   if (port === '0') return 'The hook URL has a port that does not exist.'

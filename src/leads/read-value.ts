@@ -110,5 +110,5 @@ function problemOf(field: LeadField, value: unknown): string {
     return typeof value === 'string' ? 'holds a NUL character or half of a surrogate pair' : 'is no text'
   }
   const isNumber = typeof value === 'number' || (typeof value === 'string' && readNumber(value, field) !== undefined)
-  return isNumber ? 'is not from 0 to 1000000000000' : 'is no number that can be read without a guess'
+  return isNumber ? 'is not from 0 to 1000000000000' : 'cannot be read as a number without a guess'
 }

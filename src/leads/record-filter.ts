@@ -39,5 +39,5 @@ export function refuseUnknown({ field, value, negated }: Condition, columns: Ite
   const known = [...leadFields.map(({ name }) => name as string), ...columns]
   const given = `--where ${field}${negated ? '!' : ''}=${value}`
   const nearest = didYouMean(field, known)
-  throw new LeadpushError('usage', `${given}: ${field} is no field of a lead and no column of the file${nearest}`)
+  throw new LeadpushError('usage', `${given}: ${field} is neither a field of a lead nor a column of the file${nearest}`)
 }

@@ -168,7 +168,7 @@ function checkPostalCode(picked: Picked): Picked {
   if (!('patch' in picked)) return picked
   const { href, postalCode } = picked.patch
   if (postalCode === undefined || postalKey(postalCode) !== undefined) return picked
-  return { path: 'postalCode', message: `is no postal code: ${showValue(postalCode, 'postalCode')}`, href }
+  return { path: 'postalCode', message: `is not a postal code: ${showValue(postalCode, 'postalCode')}`, href }
 }
 
 /** Creates `staged_leads`, and copies the records of `file` into it. Throws `failed` where the file breaks off. */

@@ -399,7 +399,7 @@ test('a bad record with a redacted contact is rejected, told without the contact
   const args = ['leads', 'import', file, '--strict', '--rejects', rejects]
   const { code, json, stdout } = await house.call([...args, '--json'])
   assert.ok(!/0143|owner-1/.test(stdout), stdout)
-  const unread = 'is no number that can be read without a guess'
+  const unread = 'cannot be read as a number without a guess'
   const told = [
     [1, 'price', unread],
     [3, 'sqft', unread],

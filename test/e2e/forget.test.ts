@@ -234,7 +234,7 @@ test('what is not there is refused from then on; what is no href or contact is r
     [
       'erased   1 listing, with all that was kept of them (1 version)',
       'refused  from now on, in every import',
-      'sent     0 deliveries had gone out with it; what a receiver has, only the receiver can erase',
+      'sent     0 deliveries had been sent with it; only the receiver can erase its copies',
     ],
   )
   assert.equal(await rowsWith(opened, email), 0)

@@ -129,7 +129,7 @@ test('a value that cannot be read, or a code in no table, costs no listing: it i
       .map((line) => line.replace(/ +/g, ' '))
       .slice(0, -1),
     [
-      `${file}:3 unreadable price is no number that can be read without a guess: "call"`,
+      `${file}:3 unreadable price cannot be read as a number without a guess: "call"`,
       `${file}:3 unplaced postalCode is in no table, so only a query for this very code finds the listing: "00000"`,
       'read 3 records',
       'inserted 3',
@@ -143,7 +143,7 @@ test('a value that cannot be read, or a code in no table, costs no listing: it i
   const { unreadable, unplaced, unchanged } = summaryOf(json)
   assert.deepEqual([json.code, json.json.length, unchanged, unplaced, unreadable], [0, 1, 3, 1, { price: 2, sqft: 2 }])
   assert.deepEqual(json.json.at(-1).examples.sqft, {
-    file, line: 3, message: 'is no number that can be read without a guess: "n/a"', value: '"n/a"',
+    file, line: 3, message: 'cannot be read as a number without a guess: "n/a"', value: '"n/a"',
   }) // biome-ignore format: as it is printed
   const strict = await house.call(['leads', 'import', file, '--strict', '--json'])
   assert.deepEqual([strict.code, strict.json.map(({ type, line, path }) => [type, line, path])], [

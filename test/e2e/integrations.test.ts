@@ -229,7 +229,7 @@ test('a key that cannot be shown is told, with what to do', { skip: !existsSync(
       const line = `exec 3> >(true); wait $!; '${process.execPath}' '${findProgram()}' integrations ${command} ${output}`
       const { status, stderr } = spawnSync('bash', ['-c', line], { env: cleanEnvironment(house.env), encoding: 'utf8' })
       assert.equal(status, 1, `${line}: ${stderr}`)
-      assert.match(stderr, /^error: Standard output cannot be written .* could not be shown: `leadpush integrations rotate \d+` makes others/)
+      assert.match(stderr, /^error: Standard output cannot be written .* could not be shown: `leadpush integrations rotate \d+` makes new ones/)
     }
   }
 }) // biome-ignore format: a list

@@ -83,7 +83,7 @@ test('conditions join, are counted, and wrong ones are wrong usage', async () =>
   )
   assert.equal((await house.call('leads count')).stdout, '3 listings\n')
   const none = await house.call('leads list --where city=nowhere')
-  assert.deepEqual([none.code, none.stdout], [0, 'No listing is like that.\n'])
+  assert.deepEqual([none.code, none.stdout], [0, 'No listing fits these conditions.\n'])
   for (const args of ['--where town=x', '--where city', '--limit 0', '--limit x']) {
     assert.deepEqual([args, (await house.call(`leads list ${args}`)).code], [args, 2])
   }

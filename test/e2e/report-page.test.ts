@@ -90,7 +90,7 @@ test('a file that cannot be written is told before any work', async () => {
     [`${folder}/`, /it is a folder/],
     [join(folder, 'missing', 'report.html'), /its folder does not exist/],
     [join(folder, 'a-file', 'report.html'), /its folder is a file/],
-    [join(folder, 'a-device'), /it is no file/],
+    [join(folder, 'a-device'), /it is not a file/],
   ]
   // a database that is not there would be exit code 3
   const away = { DATABASE_URL: 'postgresql://127.0.0.1:9/none' }

@@ -378,7 +378,7 @@ test('SIGTERM: what is under way is answered, nobody else is let in, and the end
   // its head has been read by then, and the connections before it are open
   await until('it may send its body', () => answer.startsWith('HTTP/1.1 100 Continue'))
   ending.program.kill('SIGTERM')
-  await ending.program.waitFor(/SIGTERM: answering what is under way/)
+  await ending.program.waitFor(/SIGTERM: answering the requests under way/)
   assert.match(await idle, /200 OK/)
   assert.equal(await silent, '')
   await assert.rejects(ending.ask({ path: '/healthz' }))

@@ -165,7 +165,7 @@ test('SIGTERM finishes what is under way and gives the rest back, which the next
   const stopped = startProgram(triggerJson, { env: { ...env, LEADPUSH_LEASE: '1h' } })
   await platform.atLeast(3)
   stopped.kill('SIGTERM')
-  await stopped.waitFor(/SIGTERM: finishing what is under way/)
+  await stopped.waitFor(/SIGTERM: finishing the attempts under way/)
   isHeard.open()
   const { code, json, stderr } = await stopped.done
   assert.equal(code, 143, stderr)

@@ -131,7 +131,7 @@ test('--where takes records by a field or a column, without regard to case; a mi
     ['unknown.ndjson', toLines(json)],
   ] as const) {
     const unknown = put(name, content, { where: parseWhere(['Statu=Active']) })
-    await assert.rejects(unknown, /Statu is no field of a lead and no column of the file; did you mean Status/)
+    await assert.rejects(unknown, /Statu is neither a field of a lead nor a column of the file; did you mean Status/)
   }
 })
 
@@ -195,7 +195,7 @@ test('a file that can bring nothing is one message, with what would do; no recor
     ['one.csv', csv('href^postalCode', `${url}^78704`), /one column/, /, ; tab or \|/],
     ['keys.ndjson', toLines([{ link: url, address: { zip: '78704' } }]), /no record has href or postalCode/, /--map 'href=link' --map 'postalCode=address.zip'/],
     ['bad.csv', csv('href,postalCode', '/n,78704'), /in line 2 href must be .*: "\/n"/],
-    ['code.csv', csv('href,postalCode', `${url},-`), /postalCode is no postal code: "-"/],
+    ['code.csv', csv('href,postalCode', `${url},-`), /postalCode is not a postal code: "-"/],
     ['cells.csv', csv('href,postalCode', `${url}`), /no record can be read: line 2 has 1 cells/],
     ['users.json', JSON.stringify([{ email: 'a@example.com', queries: [] }]), /users, not listings/, /users import/],
     ['zip.csv', Buffer.from('PK\x03\x04\x14\0', 'latin1'), /a zip file/, /unzip/],

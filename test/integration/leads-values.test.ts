@@ -66,7 +66,7 @@ test('with strict a value that cannot be read rejects its record, and null texts
   assert.deepEqual([summary.inserted, summary.rejected, summary.unreadable], [2, 1, {}])
   assert.deepEqual(
     rejected.map(({ line, path, message }) => [line, path, message]),
-    [[2, 'price', 'is no number that can be read without a guess: "call"']],
+    [[2, 'price', 'cannot be read as a number without a guess: "call"']],
   )
   assert.equal(summary.examples, undefined)
 })

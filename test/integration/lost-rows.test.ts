@@ -27,7 +27,7 @@ function gate(answer: (nth: number) => Answer, isKept: (nth: number) => boolean)
 const isLoss = (error: unknown) =>
   error instanceof LeadpushError &&
   error.code === 'database' &&
-  /^The database lost what it had confirmed to this push/.test(error.message)
+  /^The database lost confirmed records of this push/.test(error.message)
 
 const countRecorded = async (house: PushHouse, what: string) => (await house.attempts())[what] ?? 0
 const findOutcomes = async ({ db }: PushHouse) =>

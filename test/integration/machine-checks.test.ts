@@ -128,7 +128,7 @@ test('name, port, silence, password, user, database and what no server is are to
     [as('secretive'), /^problem: The password is wrong or missing/],
     [as('stranger'), /^problem: The server does not let this user in.*pg_hba\.conf/],
     [server.url.replace(/leadpush$/, 'nosuch'), /^problem: There is no such database.*createdb/],
-    [`${(await startWay(server.url)).url}?sslmode=require`, /^problem: TLS: the server does not offer/],
+    [`${(await startWay(server.url)).url}?sslmode=require`, /^problem: TLS: DATABASE_URL asks for it, and the server does not offer/],
   ] as const) {
     const lines = await diagnose({ DATABASE_URL: databaseUrl })
     says(lines, 'database', words)

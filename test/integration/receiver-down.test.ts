@@ -49,7 +49,7 @@ test('the finding outlives the run: the next one, of any form, begins with one f
   for (const request of [resume, all, { ...all, limit: 5 }] as const) {
     const { ok, notes } = await house.push(request, down)
     assert.equal(ok, request === resume, 'to --resume it is nothing new')
-    assert.equal(notes.at(-1), 'The receiver stayed down: giving up; what is left is owed.')
+    assert.equal(notes.at(-1), 'The receiver stayed down: giving up; the other users stay owed.')
     assert.equal(notes.length, request === resume ? 1 : 2)
   }
   assert.deepEqual([house.receiver.requests.length, house.receiver.keys().size], [length + 3, length + 3])

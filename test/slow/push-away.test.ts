@@ -143,7 +143,7 @@ describe('side by side', { concurrency: true }, () => {
     assert.equal(hourly.code, 0, hourly.stderr)
     assert.match(
       hourly.stderr,
-      /^Database: .*\nwarning: The receiver stayed down: giving up; what is left is owed\.\n$/,
+      /^Database: .*\nwarning: The receiver stayed down: giving up; the other users stay owed\.\n$/,
     )
     assert.deepEqual(attemptsOf(receiver), Array(21).fill(1))
     receiver.answer = () => 200

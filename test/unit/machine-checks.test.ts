@@ -38,7 +38,7 @@ const cases: [what: string, found: Found[], level?: Level, words?: RegExp][] = [
   ['22 on its last day', node('22.1.0', '2027-04-30')],
   ['22 after it', node('22.1.0', '2027-05-01'), 'note', /since 2027-04-30/],
   ['24 after its last day', node('24.1.0', '2028-05-01'), 'note', /since 2028-04-30/],
-  ['an odd version', node('23.11.0', '2026-01-01'), 'note', /no long-term version/],
+  ['an odd version', node('23.11.0', '2026-01-01'), 'note', /not a long-term version/],
   ['one that is newer than this program', node('26.0.0', '2026-06-01')],
   ['a client certificate on its first day', dates(pem('client.pem'), '2020-01-01')],
   ['the day before', dates(pem('client.pem'), '2019-12-31'), 'problem', /not valid before 2020-01-01.*clock/],

@@ -43,7 +43,7 @@ test('a text of blanks alone is unknown in each field but href', () => {
 })
 
 const unread: [string, LeadField, unknown, RegExp][] = [
-  ['a text that is no number', 'price', 'call', /^is no number that can be read without a guess: "call"$/],
+  ['a text that is no number', 'price', 'call', /^cannot be read as a number without a guess: "call"$/],
   ['a range', 'price', '300-350K', /: "300-350K"$/],
   ['a boolean for a number', 'bedrooms', true, /: true$/],
   ['a list for a number', 'sqft', [1850], /: \[…\]$/],

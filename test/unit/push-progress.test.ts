@@ -46,7 +46,7 @@ test('it says what failed, and what gets its second attempt', () => {
 
 test('it says what it waits for, and for how long; what is least needed goes where the terminal is narrow', () => {
   const progress = count()
-  assert.equal(progress.text(wide), 'Looking for what is to be sent')
+  assert.equal(progress.text(wide), 'Looking for users to serve')
   progress.waits('a synchronous standby')
   assert.equal(progress.text(wide), 'waiting for a synchronous standby: 0 s')
   progress.setTotal(1_000)

@@ -47,9 +47,7 @@ export async function restore({ io, open, readSettings }: AtDatabase<'secretKey'
   // brings an older schema up to date, and shows that the database can be used
   await open(async () => {})
   if (strangers.length > 0)
-    io.log.warn(
-      `Tables that are none of leadpush's were left out: ${strangers.join(', ')}. The backup has them, as text.`,
-    )
+    io.log.warn(`Tables that are not leadpush's were left out: ${strangers.join(', ')}. The backup has them, as text.`)
   const line = { type: 'restore', home, rows, madeAt, version, postgres, seconds: secondsSince(startedAt) }
   const text = `${home}: ${plural(rows, 'row')} of ${madeAt}, from leadpush ${version} on PostgreSQL ${postgres}`
   await io.out.result(line, text)

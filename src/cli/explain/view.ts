@@ -131,7 +131,7 @@ function tellNotSent(explanation: Explanation, maxAge: string, time: Time): stri
   const { period, importedAt, untold, gone, sameHouse } = explanation
   const matching = queries.filter(({ matches }) => matches).length
   if (untold.includes(period)) {
-    return `It cannot be told whether it was in a delivery of ${period}: what was in it is not kept any more.`
+    return `Unknown: it may have been in a delivery of ${period}, whose content is no longer stored.`
   }
   if (queries.length === 0) return `No: ${user} has no queries.`
   if (matching === 0) return `No: it matches none of the queries that ${user} has (${formatCount(queries.length)}).`
@@ -139,11 +139,11 @@ function tellNotSent(explanation: Explanation, maxAge: string, time: Time): stri
     return `No: it is gone (${describeGone(explanation, time)}), and is not sent until one of its sources has it again.`
   }
   if (tooOld) {
-    return `No: it was last seen in an import ${span(ageSeconds)} ago, on ${time(seenAt)}, and what was not seen for ${maxAge} is not sent.`
+    return `No: it was last seen in an import ${span(ageSeconds)} ago, on ${time(seenAt)}, and a listing that no import had for ${maxAge} is not sent.`
   }
   if (tooLarge) return `No: it is too large for a request of ${formatCount(bodyBytesMax)} bytes.`
   if (planned === null && sameHouse !== null) {
-    return `No: it is of the same house as ${sameHouse}, which was imported before it, and of a house one listing is sent (LEADPUSH_SAME_HOUSE=once).`
+    return `No: ${sameHouse} is of the same house and was imported before it, and only one listing of a house is sent (LEADPUSH_SAME_HOUSE=once).`
   }
   if (planned === null) {
     const [rank] = queries.flatMap((query) => query.rank ?? []).sort((a, b) => a - b)
@@ -216,7 +216,7 @@ export function tell(explanation: Explanation, maxLeadAgeMs: number, time: Time)
   const part =
     planned && planned.parts > 1 ? [`A push now would send it in part ${planned.part} of ${planned.parts}.`] : []
   const matchingFirst = [...queries].sort((a, b) => Number(b.matches) - Number(a.matches))
-  const notKept = `Of ${plural(untold.length, 'delivery')} it cannot be told (${listed([...new Set(untold)])}): what was in them is not kept any more.`
+  const notKept = `${plural(untold.length, 'further delivery')} may have had it, with content that is no longer stored (${listed([...new Set(untold)])}).`
   return {
     answer: answer + before,
     listing: tellListing(explanation, maxAge, time),

@@ -41,12 +41,11 @@ export async function tellForgotten(io: CommandIo, forgotten: Forgotten, dryRun:
       'ended',
       `${plural(ended, 'delivery')}: \`leadpush push --failed\` makes them anew without it (with --unknown: also where the first attempt may have arrived)`,
     ])
-  if (anew > 0)
-    facts.push(['anew', `${plural(anew, 'delivery')}, of which nothing had gone out yet, made anew without it`])
+  if (anew > 0) facts.push(['anew', `${plural(anew, 'delivery')} without an attempt, made anew without it`])
   const least = sent.complete ? '' : 'at least '
   facts.push([
     'sent',
-    `${least}${plural(sent.count, 'delivery')} had gone out with it; what a receiver has, only the receiver can erase`,
+    `${least}${plural(sent.count, 'delivery')} had been sent with it; only the receiver can erase its copies`,
   ])
   await io.out.facts(facts)
   if (underWay > 0)

@@ -78,7 +78,7 @@ async function forgetAndTell(
   const told = new Set<ForgetPhase>()
   let isReading = false
   const rejected = new Set<number>()
-  const stop = io.stops.listen((signal) => io.log.info(`${signal}: what was erased stays erased.`))
+  const stop = io.stops.listen((signal) => io.log.info(`${signal}: stopping; erased listings stay erased.`))
   try {
     const forgotten = await forgetListings(opened, wanted, {
       redacts: redact,
@@ -105,7 +105,7 @@ async function forgetAndTell(
     return stop.exitCode ?? (isFound && forgotten.underWay === 0 ? 0 : 1)
   } catch (error) {
     if (!stop.signal.aborted) throw error
-    const done = 'It was stopped in the middle: run the command again to erase what is left. Imports refuse it already.'
+    const done = 'It was stopped in the middle: run the command again to erase the rest. Imports refuse it already.'
     io.log.info(isReading ? 'It was stopped while it read the list: run the command again.' : done)
     return stop.exitCode ?? 1
   } finally {
@@ -126,7 +126,7 @@ function tellRejected(count: number, lines: readonly number[]): string {
 }
 
 const texts: Record<ForgetPhase, string> = {
-  reading: 'Reading what is to be erased',
+  reading: 'Reading the list',
   'waiting for an import': 'An import is merging: waiting for it',
   looking: 'Looking through all that is kept of listings',
   erasing: 'Erasing',

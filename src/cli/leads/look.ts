@@ -45,7 +45,7 @@ export async function list(
     }
     await tables.end()
     if (listed === 0 && !io.out.isJson)
-      await io.out.line(conditions.length > 0 ? 'No listing is like that.' : 'There are no listings yet.')
+      await io.out.line(conditions.length > 0 ? 'No listing fits these conditions.' : 'There are no listings yet.')
     return 0
   })
 }

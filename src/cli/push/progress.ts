@@ -53,7 +53,7 @@ export class ProgressCount {
   /** The progress line; pieces of the least weight are dropped until it fits. `columns` may be infinite. */
   text(columns: number): string {
     const { waiting } = this
-    if (this.total === undefined && !waiting) return 'Looking for what is to be sent'.slice(0, Math.max(1, columns))
+    if (this.total === undefined && !waiting) return 'Looking for users to serve'.slice(0, Math.max(1, columns))
     const users = `${formatCount(this.done)} of ${plural(Math.max(this.total ?? 0, this.done), 'user')}`
     const rate = this.rate()
     const waitedSeconds = waiting ? Math.floor((this.now() - waiting.sinceMs) / 1_000) : 0

@@ -142,7 +142,9 @@ export async function sendPush(
   const view = await createPushView(io, { single: request.what === 'user' && !request.further, again })
   const stop = io.stops.listen((signal) => {
     view.reporter.waits('what is under way')
-    io.log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`)
+    io.log.info(
+      `${signal}: finishing the attempts under way, and beginning nothing new; a second signal stops at once.`,
+    )
   })
   const forget = onCommitsHang((hangs) => view.reporter.waits(hangs ? 'a synchronous standby' : undefined))
   try {

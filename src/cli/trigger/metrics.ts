@@ -39,7 +39,7 @@ export class TriggerMetrics {
     const all = this.figures.begin(nowMs, exitCode, this.cameToEnd)
     all.gauge(
       'leadpush_trigger_triggers',
-      'Triggers of the run, by what came of them; `failed`: to be tried again.',
+      'Triggers of the run by outcome; `failed`: to be tried again.',
       statuses.map((status) => [{ status }, this.counts[status]]),
     )
     all.gauge('leadpush_trigger_due', 'Triggers that were due.', summary?.due)

@@ -73,7 +73,9 @@ export async function sendTriggers(
   { vault, again, metrics }: { vault: Vault; again?: LostToRenew | undefined; metrics?: TriggerMetrics | undefined },
 ): Promise<ExitCode> {
   const stop = io.stops.listen((signal) =>
-    io.log.info(`${signal}: finishing what is under way and beginning nothing new; a second one stops at once.`),
+    io.log.info(
+      `${signal}: finishing the attempts under way, and beginning nothing new; a second signal stops at once.`,
+    ),
   )
   let done = 0
   let undelivered = 0

@@ -16,7 +16,7 @@ export async function readDeliveredBody(
   const leads = await rideOut(() => new LeadStore(db).readJson(contents))
   if (!leads) {
     throw new LeadpushError('failed', 'The body cannot be built any more: a listing of it was erased or pruned.', {
-      hint: 'Without --body the delivery is shown with what is known of it.',
+      hint: 'Without --body the rest of the delivery is shown.',
     })
   }
   return buildBody(queryList, leads, bytes)

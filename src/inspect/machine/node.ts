@@ -17,7 +17,7 @@ export function judgeNode(version: string, now: Date): Found[] {
     return [note(`${version} has had no security fixes since ${end}`, newer)]
   // before 26, major versions outside the table were supported for half a year only
   return end === undefined && major < 26
-    ? [note(`${version} is no long-term version, and has no security fixes any more`, newer)]
+    ? [note(`${version} is not a long-term version, and gets no more security fixes`, newer)]
     : []
 }
 

@@ -69,7 +69,7 @@ function judgeError(check: Check, error: unknown, context: CheckContext): Found[
   const isAway = isDatabaseError(error) && !['42501', '25006', '57014'].includes(codeOf(error) ?? '')
   if (check.needs && isAway) context.noDatabase ??= 'the database went away'
   const hint = error instanceof LeadpushError ? error.hint : undefined
-  return [problem(messageOf(error), hint ?? `Mend what it says, ${again}`)]
+  return [problem(messageOf(error), hint ?? `Mend that, ${again}`)]
 }
 
 /** The checks of one machine, in order. It keeps their facts about settings and database. */

@@ -40,7 +40,7 @@ export function judgeStandbys(facts: Facts): Found[] {
   if (standby) return []
   if (synchronousNames === '') {
     if (standbys.length === 0) return []
-    const what = `${plural(standbys.length, 'standby')} attached, none of them synchronous: a failover may lose what was confirmed last, and then a key may be on the wire more than twice`
+    const what = `${plural(standbys.length, 'standby')} attached, none of them synchronous: a failover may lose the last confirmed changes, and then a key may be on the wire more than twice`
     const toDo =
       'Set synchronous_standby_names (Patroni: synchronous_mode: true), best with two standbys, so that commits go on while one is away.'
     return [note(what, toDo)]

@@ -38,7 +38,7 @@ const buildQueries = ({ queries }: DryRun): Html =>
   buildSection({
     id: 'queries',
     title: 'The queries',
-    intro: `A query brings the newest ${leadsPerQueryMax} of what it matches, by when a listing came or last changed; a listing that two queries match goes with the first.`,
+    intro: `A query brings the newest ${leadsPerQueryMax} of its matches, by the time when a listing came or last changed; a listing that two queries match goes with the first.`,
     body: buildTable({
       caption: 'What each query brings',
       captionHidden: true,

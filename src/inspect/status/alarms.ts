@@ -44,7 +44,7 @@ function* lookAtDatabase({ lost }: Status): Generator<Told> {
     code: 'lost',
     where: 'database',
     about: 'a database that lost records of a push',
-    what: `On ${minuteOf(lost.since)} the database lost what it had confirmed to a push, and no push of all users has finished since`,
+    what: `On ${minuteOf(lost.since)} the database lost confirmed records of a push, and no push of all users has finished since`,
     toDo: 'Run `leadpush push --resume`; imports, erasures and pushes for single users of the minutes before may have to be repeated.',
   }
 }
@@ -58,7 +58,7 @@ function* lookAtDeliveries(status: Status): Generator<Told> {
       where: 'deliveries',
       about: `${deliveries} that no process is working on`,
       what: `${deliveries} ${stuck === 1 ? 'waits' : 'wait'} for an attempt, and no process is working on ${stuck === 1 ? 'it' : 'them'}`,
-      toDo: refused ? 'Mend what the receiver refuses; the next push goes on.' : resume,
+      toDo: refused ? 'Mend the cause of the refusal; the next push goes on.' : resume,
     }
   }
   if (failedWithoutLater + unknownWithoutLater === 0) return
@@ -82,7 +82,7 @@ function* lookAtUsers({ period, held, subscribed }: Status, { left, without, wee
     yield {
       code: 'held',
       where: 'users',
-      about: held.by === 'answers' ? 'a receiver that may take no delivery' : 'what the guard holds back',
+      about: held.by === 'answers' ? 'a receiver that may take no delivery' : 'users whom the guard holds back',
       what: tellHeld(held, ` in ${period}`),
       toDo: toDoWithHeld(held.by),
     }

@@ -102,7 +102,7 @@ const textRemedies: readonly (readonly [RegExp, string])[] = [
   [/no valid HTTP|headers of the answer/, addressRemedy],
   [
     /nobody recorded/,
-    'A process died, or lost its database, during the attempt. What may have arrived goes out again with: leadpush push --failed --unknown.',
+    'A process died, or lost its database, during the attempt. Deliveries that may have arrived are sent again with: leadpush push --failed --unknown.',
   ],
   [/a listing was erased/, 'To make them anew without it: leadpush push --failed.'],
   [/user was removed|user unsubscribed/, 'Nothing is to be done.'],

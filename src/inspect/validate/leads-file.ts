@@ -74,7 +74,7 @@ export class LeadsCheck implements RecordsCheck {
       const { postalCode } = picked.patch
       if (postalCode === undefined) yield { ...at, path: 'postalCode', what: missingCode }
       else if (postalKey(postalCode) === undefined) {
-        const what = `is no postal code: ${showValue(postalCode, 'postalCode')}`
+        const what = `is not a postal code: ${showValue(postalCode, 'postalCode')}`
         yield { ...at, path: 'postalCode', what }
       }
     }
@@ -106,7 +106,7 @@ export function tellIgnored(
   const toDo = 'An import reads a field from a column of another name with --map FIELD=COLUMN.'
   return Object.entries(ignored.toObject()).map(([field, records]) => [
     field,
-    [`is no field of ${noun}: ignored in ${plural(records, 'record')}`, toDo],
+    [`is not a field of ${noun}: ignored in ${plural(records, 'record')}`, toDo],
   ])
 }
 

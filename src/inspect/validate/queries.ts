@@ -113,7 +113,7 @@ export class QueryCheck {
       add('note', ['radius'], 'is only passed on: the text names no place to search around', toDo)
     }
     if (search.places !== null && !search.places.some((code) => this.places.has(code))) {
-      const what = 'is a postal code that is in no table: it matches that very code alone'
+      const what = 'is an unknown postal code: it only matches that very code'
       add('note', ['value'], what, 'Check it for a typing error.')
     }
     return { hash, found }

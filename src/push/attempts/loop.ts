@@ -169,7 +169,8 @@ export class PushLoop {
 
   private noteEnd({ why }: Permission & { is: 'end' }): LoopEnd {
     if (why.by === 'nothing left') return { is: 'done' }
-    if (why.by === 'outage') this.context.reporter.note('The receiver stayed down: giving up; what is left is owed.')
+    if (why.by === 'outage')
+      this.context.reporter.note('The receiver stayed down: giving up; the other users stay owed.')
     return { is: 'gave up', why }
   }
 

@@ -55,7 +55,7 @@ export class RunRecords {
     await worker.stop()
     return new LeadpushError(
       'database',
-      'The database lost what it had confirmed to this push, as when a standby without the last changes takes over: nothing more was begun.',
+      'The database lost confirmed records of this push, as when a standby without the last changes takes over: nothing more was begun.',
       {
         hint: 'See `leadpush status`; `leadpush push --resume` serves every user who is owed by what the database has now.',
       },

@@ -30,7 +30,7 @@ export const bodyChecks: readonly Check[] = [
   taken(
     {
       name: 'bare-lead',
-      title: 'A lead of which little is known is taken',
+      title: 'A lead with few known fields is taken',
       clause: '4.2',
       sends: 'a lead with null and 0 for all that is optional, and without fullAddress',
     },

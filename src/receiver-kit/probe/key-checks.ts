@@ -103,7 +103,7 @@ export const keyChecks: readonly Check[] = [
       const key = madeUp.newKey()
       const one = await sender.send(first, { key })
       const two = await sender.send(other, { key })
-      const advice = 'Answer it with 422 (or 409): else the sender takes for delivered what was not.'
+      const advice = 'Answer it with 422 (or 409): otherwise the sender believes that it was delivered.'
       if (!one.ok) return notVisible(both(one, two).received)
       if (two.status !== null && two.status >= 400 && two.status < 500) return pass(both(one, two))
       if (!two.ok) return fail(both(one, two), advice)

@@ -69,7 +69,7 @@ export const refusalChecks: readonly Check[] = [
   refused(
     {
       name: 'not-json',
-      title: 'What is no JSON is refused',
+      title: 'A body that is not JSON is refused',
       clause: '4.2',
       sends: 'the first half of a delivery, as if it were all of it',
     },

@@ -64,7 +64,7 @@ const inTime: Check = {
   async run({ sender: { answers, slowestMs, timeouts, requests, timeoutMs } }) {
     const limit = `the limit is LEADPUSH_TIMEOUT, ${milliseconds(timeoutMs)}`
     if (timeouts > 0) {
-      const advice = 'Answer sooner, and do what takes long after the leads are committed.'
+      const advice = 'Answer sooner: commit the leads first, and do slow work after that.'
       return fail({ received: `${timeouts} of ${requests} answers did not come in time; ${limit}` }, advice)
     }
     if (answers === 0) return notVisible('nothing was answered')

@@ -42,7 +42,7 @@ export function createJudge({ db, faults = {}, knowsKey }: JudgeOptions, closing
   }
   const refuse = async (status: number, problems: Problem[]): Promise<Verdict> => {
     await delay()
-    return { status, problems, msg: describeProblems('This is no valid delivery', problems) }
+    return { status, problems, msg: describeProblems('This is not a valid delivery', problems) }
   }
   return async (checked: CheckedHead, { bytes, length, isWhole }: ReadBody): Promise<Verdict> => {
     if (!isWhole) return { status: 0, msg: `The sender broke off after ${length} bytes of the body.` }

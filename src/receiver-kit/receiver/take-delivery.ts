@@ -54,7 +54,7 @@ export async function takeDelivery(
   const checked = checkBody(bytes)
   if ('refusal' in checked) {
     await delay()
-    return { ...checked.refusal, msg: describeProblems('The body is no valid delivery', checked.refusal.problems) }
+    return { ...checked.refusal, msg: describeProblems('The body is not a valid delivery', checked.refusal.problems) }
   }
   const { queryList, fsbos } = checked.body
   const claim = await claimDelivery(db, head, bytes, claimMs + delayMs)
