@@ -8,7 +8,7 @@ import type { Answer } from '../support/receiver.ts'
 const json = { 'content-type': 'application/json' }
 const leads = ['a', 'b'].map((name) => ({ href: hrefOf(name), postalCode: '78704', price: 100_000 }))
 
-test('what the receiver said is shown with the error, kept by attempt, and goes with user, listing and setting', async () => {
+test('the receiver’s words are shown with the error, kept by attempt, and deleted with user, listing and setting', async () => {
   const answers: Record<string, Answer[]> = {
     'key-0': [
       {
@@ -105,7 +105,7 @@ test('what the receiver said is shown with the error, kept by attempt, and goes 
   await close()
 })
 
-test('what a hook said stands in status, and goes with the listing that it was about', async () => {
+test('a hook’s words stand in status, and are deleted with the listing that they were about', async () => {
   const { call, database } = await buildHouse({ leads, users: makeUsers(1) })
   const opened = await database.open()
   const { id } = await addHook(opened, 'user-0@example.com', 'https://hooks.example/abc')

@@ -67,7 +67,7 @@ test('all is well, and says so first; with --quiet nothing is said, and that goe
   assert.match(stdout, /^All is well\.\n\nperiod /)
   await query(`update imports set started_at = started_at - interval '9 days'`)
   assert.match((await house.call('status --check')).stdout, /^\w+ {2}problem {2}No import .*\n\nperiod /)
-  // what was wrong was told with --check alone
+  // problems were shown only with --check
   const plain = await house.call('status')
   assert.equal(plain.code, 0)
   assert.match(plain.stdout, /^\w+ {2}problem {2}No import .*\n\nperiod /)

@@ -79,7 +79,7 @@ test('a receiver that demands a client certificate gets it, with TLS 1.2 and 1.3
   assert.equal(tunnels.asked.length, 2)
 })
 
-test('without the certificate it is said what is missing; one of another authority or that is over is refused', async () => {
+test('without the certificate the message says what is missing; one of another authority or an expired one is refused', async () => {
   const { seen, origin } = await startSecure('TLSv1.3', true)
   const env = { ...trust, LEADPUSH_RECEIVER_URL: `${origin}/leads` }
   const without = await house.run(push, { env })

@@ -10,7 +10,7 @@ import { startWay } from '../support/way.ts'
 
 const certificate = (file: string) => join(packageRoot, 'test/support/certificates', file)
 
-test('sslmode means what libpq means by it, and what is wrong about a certificate is said', async () => {
+test('sslmode has the meaning that libpq gives it, and a fault of a certificate is named', async () => {
   const { url } = await createDatabase()
   const plain = (await startWay(url)).url
   const [good, elsewhere] = [await startSecureWay(url, 'localhost.pem'), await startSecureWay(url, 'elsewhere.pem')]

@@ -9,7 +9,7 @@ import type { Answer } from '../support/receiver.ts'
 
 const leads = ['a', 'b'].map((name) => ({ href: hrefOf(name), postalCode: '78704' }))
 
-test('what each answer of the receiver makes of a delivery', async () => {
+test('each answer of the receiver has its effect on a delivery', async () => {
   const cases: [string, Answer | Answer[], string, number, number | null][] = [
     ['200', 200, 'delivered', 1, 200],
     ['201', 201, 'delivered', 1, 201],

@@ -91,7 +91,7 @@ test('a checkout that does not build says where, and ends with 2', async () => {
   assert.match(stderr, /missing\.ts/)
 })
 
-test('where everything is installed, the setup does nothing', async () => {
+test('if everything is installed, the setup does nothing', async () => {
   const setup = await runNode([join(packageRoot, 'bin', 'setup.js')])
   assert.deepEqual(setup, { code: 0, stdout: '', stderr: '' })
 })

@@ -18,7 +18,7 @@ after(() => run('db stop'))
 
 const isGone = () => until('the server has stopped', () => !existsSync(join(home, 'data', 'postmaster.pid')))
 
-test('where there is no database yet, every command that needs one ends with 2, says what to do, and makes none', async () => {
+test('without a database, every command that needs one ends with 2, says what to do, and makes none', async () => {
   const commands = [
     'users list', 'users subscribe a@example.com', 'users unsubscribe a@example.com', 'users remove a@example.com',
     'push --all', 'push --resume', 'push --failed', 'push --user a@example.com', 'preview', 'status', 'db url',

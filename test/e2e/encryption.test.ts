@@ -185,7 +185,7 @@ test('the first import with a key begins encryption, and the settings show only 
   await opened.close()
 })
 
-test('rekey that is killed in the middle leaves all readable with the new key, and is gone on with', async () => {
+test('a rekey that is killed in the middle leaves all readable with the new key, and can be continued', async () => {
   const { house, opened } = await build(makeUsers(2_100))
   await house.call('migrate', withKey(first))
   const blocker = await opened.pool.connect()

@@ -109,7 +109,7 @@ test('the 300th newest is sent, the 301st is cut off, and what would bring it in
   )
 })
 
-test('what it plans is what a preview shows, for every user and listing', async () => {
+test('it plans what a preview shows, for every user and listing', async () => {
   const { stdout } = await house.call('preview --body')
   const { json } = await house.call('preview --json')
   const bodies = stdout
@@ -150,7 +150,7 @@ test('a listing that is too old, and one that is too large, are told', async () 
   assert.ok((await ask('user@example.com', 'near')).planned)
 })
 
-test('what was sent is told with each attempt and what came back, and what has changed since', async () => {
+test('a sent listing is shown with each attempt and its answer, and with the changes since', async () => {
   assert.equal((await house.call('push --all')).code, 1)
   const sent = await ask('USER@example.com', 'near')
   assert.match(
@@ -237,11 +237,14 @@ test('the program prints it, and as JSON', async () => {
   }
 })
 
-test('what is not kept any more is not made up', async () => {
+test('content that is no longer stored is not made up', async () => {
   await sql`delete from lead_versions where superseded_at is not null`.execute(opened.db)
   const pruned = await ask('user@example.com', 'near')
   assert.match(pruned.answer, /^Unknown: it may have been in a delivery of \S+, whose content is no longer stored\.$/)
-  assert.match(pruned.deliveries[1] ?? '', /^1 further delivery may have had it, with content that is no longer stored \(\S+\)/)
+  assert.match(
+    pruned.deliveries[1] ?? '',
+    /^1 further delivery may have had it, with content that is no longer stored \(\S+\)/,
+  )
   // the other listings of that time are still all known
   assert.match((await ask(busy.email, 'busy-301')).answer, /^No: it matches, but/)
 

@@ -81,7 +81,7 @@ const lineOf = ({ type, where, path, message, hint }: FindingLine) =>
 const textOf = (html: string) =>
   html.replaceAll(/<[^>]*>/g, '').replaceAll('&amp;', '&').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&quot;', '"').replaceAll('&#39;', "'") // biome-ignore format: a chain
 
-test('where all is well status, report and their JSON have no finding', async () => {
+test('if all is well, status, report and their JSON have no finding', async () => {
   const { code, stdout } = await house.call('status --check')
   assert.equal(code, 0)
   assert.match(stdout, /^All is well\.\n/)

@@ -238,7 +238,7 @@ test('consumer deletion lists erase what matches and get a response for each, by
   assert.deepEqual(pretty.stdout.match(/^\/.*$/gm), [`${email}: 2 deleted, 1 not found`, `${phone}: 1 deleted, 0 not found`]) // biome-ignore format: a line
 })
 
-test('what was erased by its contact before it was on a list is reported as deleted', async () => {
+test('a person who was erased by a contact before being on a list is reported as deleted', async () => {
   const house = await buildHouse({ leads: [listing('email', { contactEmail: 'owner-1@example.com' })] })
   await forget(house, ['--contact', '-'], 'owner-1@example.com')
   await forget(house, ['--contact', '-'], 'owner-2@example.com')

@@ -180,7 +180,7 @@ test('an erased contact is in nothing that is kept or shown: tables, statistics,
 })
 
 // the import looked up once, before it read the file, whether anything had ever been erased
-test('what is erased for the first time while a file is read is not among what it rejects', async () => {
+test('a listing that is erased for the first time while a file is read is not among its rejected records', async () => {
   const house = await buildHouse()
   const opened = await house.database.open()
   const told: string[] = []
@@ -199,7 +199,7 @@ test('what is erased for the first time while a file is read is not among what i
   assert.deepEqual(told, [hrefOf('early'), hrefOf('kept')])
 })
 
-test('what is not there is refused from then on; what is no href or contact is refused at once', async () => {
+test('an href that is not there is refused from then on; a text that is neither href nor contact is refused at once', async () => {
   const house = await buildHouse()
   const opened = await house.database.open()
   const nothing = { code: 1, stderr: '', listings: 0, versions: 0, ended: 0, sent: 0 }
@@ -262,7 +262,7 @@ test('an import that has read its file before the erasure, and merges after it, 
   assert.equal(await rowsWith(opened, email), 0)
 })
 
-test('from its end on no push sends it: what waits ends, what is under way is waited for, what was planned is planned anew', async () => {
+test('after it no push sends the listing: waiting deliveries end, requests under way are waited for, planned pushes are planned anew', async () => {
   const users = makeUsers(30)
   const gate = makeGate()
   const house = await buildHouse({
@@ -340,7 +340,7 @@ test('a delivery that has no attempt yet goes without it, with its own key, in i
   for (const request of receiver.requests.slice(2)) assert.deepEqual(hrefsIn(request), ['kept'])
 })
 
-test('what a process that died had begun ends too; a delivery that holds only other listings goes on', async () => {
+test('deliveries that a dead process had begun end too; a delivery with only other listings goes on', async () => {
   const house = await buildHouse({
     users: [...makeUsers(1), { ...makeUsers(2)[1], queries: [{ type: 'zipcode', value: '10001', radius: 0 }] }],
     leads: [listing('gone', { contactEmail: email }), { ...listing('kept'), postalCode: '10001' }],

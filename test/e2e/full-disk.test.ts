@@ -1,4 +1,4 @@
-/** Results and diagnostics that cannot be written any more: what was begun is finished all the same, and the exit code tells. */
+/** Results and diagnostics that cannot be written any more: the work under way is still finished, and the exit code shows it. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

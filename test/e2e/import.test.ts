@@ -76,7 +76,7 @@ test('files go in in their order; --map reads fields from elsewhere; unknown fie
   }
 })
 
-test('what is rejected is told with its line and path, kept as it came, and the rest goes in', async () => {
+test('a rejected record is reported with its line and path, and kept as it came; the rest goes in', async () => {
   const lines = [
     { line: '{"href":"https://r.example/1","postalCode":"78704"}' },
     { line: '{"href":"https://r.example/2"}', path: 'postalCode' },
@@ -176,7 +176,7 @@ test('an unknown value wipes nothing out, a 0 is a value, and of two records of 
   )
 })
 
-test('of a file that breaks off nothing goes in, and the files before it stay in', async () => {
+test('nothing of a file that breaks off goes in, and the files before it stay in', async () => {
   const good = (name: string) => ({ href: `https://broken.example/${name}`, postalCode: '78704' })
   const zipped = gzipSync(toLines(Array.from({ length: 2_000 }, (_, at) => good(`${at}-${Math.random()}`))))
   const cases: [string, string | Buffer][] = [
@@ -316,7 +316,7 @@ test('users are inserted and brought up to date: what is left out keeps its valu
   assert.deepEqual([pushed.code, pushed.json.at(-1).deliveries], [0, 0])
 })
 
-test('users are refused on both sides of every limit, and what is wrong is named', async () => {
+test('users beyond each limit are refused, those at the limit are taken, and the fault is named', async () => {
   const base = { email: 'limit@example.com', receiverApiKey: 'k' }
   const q = (value: string, radius: unknown = 0, type = 'text') => ({ type, value, radius })
   const cases: [object, string | undefined, RegExp?][] = [

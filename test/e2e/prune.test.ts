@@ -249,7 +249,7 @@ test('a delivery that waits for its second attempt gets it, byte for byte, even 
   assert.deepEqual(await column(opened, 'select id from lead_versions'), [])
 })
 
-test('what an interrupted --force had served is not served again after a prune', async () => {
+test('users whom an interrupted --force had served are not served again after a prune', async () => {
   const house = await build({ leads: 1, users: 30 })
   const { opened, receiver } = house
   assert.equal((await house.call('push --all')).code, 0)

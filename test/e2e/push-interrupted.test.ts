@@ -76,7 +76,7 @@ test('a process that is frozen for longer than its lease does no harm when it th
   assert.equal(json.filter(({ type, status }) => type === 'delivery' && status !== 'delivered').length, 0)
 })
 
-test('what the database did is not done again when its answer was lost, and nothing of it is left undone', async () => {
+test('a statement whose answer was lost is not carried out twice, and not left out', async () => {
   const { url } = await createDatabase()
   const way = await startWay(url)
   const failing = (_: unknown, nth: number) => (nth > users && nth <= users + 3 ? 500 : 200)

@@ -154,7 +154,7 @@ test('a failed push to a user who is not subscribed names the command that serve
   assert.match(on.stdout, /\nMend the cause, then run `leadpush push --failed`\.\n/)
 })
 
-test('where one part failed and another may have arrived, the command for both is named once', async () => {
+test('if one part failed and another may have arrived, the command for both is named once', async () => {
   // it stood there twice, under two reasons
   const description = 'x'.repeat(20_000)
   const own = await buildHouse({

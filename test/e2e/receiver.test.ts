@@ -105,7 +105,7 @@ test('--keys: the users of the database, or a list that no list of processes sho
   assert.deepEqual(await ask(['-'], '\nreceiver-key-2\r\nother\n'), [401, 200])
 })
 
-test('what makes no sense is refused before it listens, and so are keys that nobody writes', async () => {
+test('senseless options are refused before it listens, and so are keys that nobody writes', async () => {
   const pipe = join(testHome(), 'keys')
   assert.equal(spawnSync('mkfifo', [pipe]).status, 0)
   const refused = [

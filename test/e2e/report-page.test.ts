@@ -72,7 +72,7 @@ test('report writes one page that only its owner may read, and says the same as 
   assert.match(page, /run <code>leadpush push --failed --unknown<\/code>/)
 })
 
-test('what comes from data is text, and nothing that is secret gets onto the page', () => {
+test('data appear as text, and no secret gets onto the page', () => {
   const page = readFileSync(file, 'utf8')
   assert.ok(page.includes('&lt;script&gt;alert(1)&lt;/script&gt;@example.com'))
   assert.ok(page.includes('&lt;img src=x onerror=alert(2)&gt;'))

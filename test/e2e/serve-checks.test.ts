@@ -59,7 +59,7 @@ test('paths are exact and methods are told: nothing else is served', async () =>
   }
 })
 
-test('what is wrong is looked for in the order of the contract', async () => {
+test('faults are looked for in the order of the contract', async () => {
   const way = await startWay(house.database.url)
   const strict = await startServe(house, {
     ...insecure,

@@ -83,7 +83,7 @@ test('the push of a user without queries waits for some, is told so, and counts 
   await stop(again)
 })
 
-test('a signal goes to the processes once: what is under way is finished and recorded, also after serve has gone; the rest stays owed', async () => {
+test('a signal goes to the processes once: attempts under way are finished and recorded, even after serve has gone; the rest stays owed', async () => {
   const serve = await start()
   const before = receiver.requests.length
   const [first, second] = [makeGate(), makeGate()]
@@ -173,7 +173,7 @@ test('more than 4 in line have one process for all', async () => {
   await stop(serve)
 })
 
-test('what serve starts sends nothing where nothing is owed', async () => {
+test('a process of serve sends nothing if nothing is owed', async () => {
   const before = receiver.requests.length
   const { code, json } = await house.call('push --user user-0@example.com --owed --json')
   assert.deepEqual([code, deliveriesOf(json), receiver.requests.length], [0, [], before])

@@ -364,7 +364,7 @@ test('an error that nobody expects is a 500, and the log has it without a key or
   assert.equal((await serve.ask({ path: 'sample', key })).status, 200)
 })
 
-test('SIGTERM: what is under way is answered, nobody else is let in, and the end is 0', async () => {
+test('SIGTERM: requests under way are answered, nobody else is let in, and the exit code is 0', async () => {
   const ending = await startServe(house, { ...insecure, LEADPUSH_LOG_FORMAT: 'pretty', LEADPUSH_AUTOMATION: 'n8n' })
   const idle = sendRaw(ending.port, 'GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n')
   const silent = sendRaw(ending.port)

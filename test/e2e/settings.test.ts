@@ -220,7 +220,7 @@ test('a working directory that was removed is told in the format of the log', as
   assert.deepEqual([status, JSON.parse(stderr).msg], [2, 'The working directory was removed.'])
 })
 
-test('what an import needs to send triggers is told with what is wrong besides', async () => {
+test('the settings that an import needs to send triggers are reported with its other faults', async () => {
   const env = { LEADPUSH_LOG_FORMAT: 'xml', LEADPUSH_LEASE: 'never' }
   const { code, stderr } = await callProgram(['leads', 'import', '-', '--trigger'], { env })
   assert.equal(code, 2)

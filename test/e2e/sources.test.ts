@@ -1,4 +1,4 @@
-/** `leads import --source --complete` as a program (contract 4.18): its output and exit codes, and that what is gone goes to nobody. */
+/** `leads import --source --complete` as a program (contract 4.18): its output and exit codes, and that gone listings go to nobody. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { startHookReceiver } from '../support/hook-receiver.ts'
@@ -41,7 +41,7 @@ test('wrong usage of --source, --complete and --accept is told, and nothing is d
   assert.equal(longest.code, 0, longest.stderr)
 })
 
-test('what is gone is counted, goes to nobody, is explained, and comes back', async () => {
+test('a gone listing is counted, goes to nobody, is explained, and may come back', async () => {
   const house = await buildHouse({ users: makeUsers(1) })
   assert.equal((await bring(house, file('all', lead(1), lead(2), lead(3)))).code, 0)
   const fewer = await house.call(`leads import ${file('fewer', lead(1), lead(2))} --source mls --complete`)

@@ -23,7 +23,7 @@ const shown = JSON.stringify(hidden)
   .replace(/[\u007f-\uffff]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
 // line ends and every sequence that looked like a colour once passed, and `trigger` filtered nothing
-test('what comes from data is spelt out on a terminal and in a log, before anything is painted', {
+test('control characters in data are spelt out on a terminal and in a log, before anything is painted', {
   skip: lackingScript,
 }, async (t) => {
   const queries = [zip('78704'), { type: 'text', value: hidden, radius: 0 }]
@@ -60,7 +60,7 @@ test('what comes from data is spelt out on a terminal and in a log, before anyth
   )
 })
 
-test('what a file holds for a terminal to obey is shown, not obeyed; JSON lines keep it as it came', async (t) => {
+test('control characters in a file are shown, not obeyed; JSON lines keep them as they came', async (t) => {
   const { url } = await createDatabase(t)
   const env = { DATABASE_URL: url }
   const value = 'po\u001b[2J\u009bol'

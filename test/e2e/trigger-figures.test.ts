@@ -61,7 +61,7 @@ test('a run writes what came of its triggers, also one that gives up, switches o
   assert.equal(read('again')('exit_code'), 2)
 })
 
-test('what is due, failing, off, abandoned and dropped is told, for the hooks that there are', async () => {
+test('triggers that are due, failing, abandoned and dropped, and hooks that are off, are counted for registered hooks', async () => {
   const hooks = await Promise.all(['/due', '/paused', '/failing', '/off', '/dropped'].map(hook))
   const change = (n: number, changes: string) =>
     opened.pool.query(`update hooks set ${changes} where id = $1`, [hooks[n]?.id])

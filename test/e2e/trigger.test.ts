@@ -96,7 +96,7 @@ test('leads import --trigger sends the triggers of the files before one that bre
   assert.deepEqual([none.code, platform.calls.length], [1, 1])
 })
 
-test('a run that is killed loses nothing; what was under way comes again with the same id', async () => {
+test('a run that is killed loses nothing; triggers under way come again with the same id', async () => {
   for (let n = 0; n < 4; n++) await hook(`/k${n}`)
   await house.put('leads', makeLeads(12))
   platform.answer = (_, nth) => (nth <= 10 ? 200 : 'hang')
@@ -122,7 +122,7 @@ test('a run that is killed loses nothing; what was under way comes again with th
   assert.deepEqual(countsOf((await trigger()).json), noTriggers)
 })
 
-test('of runs at once one sends: every hook gets every lead once', async () => {
+test('if runs overlap, one sends: every hook gets every lead once', async () => {
   for (let n = 0; n < 6; n++) await hook(`/s${n}`)
   await house.put('leads', makeLeads(8))
   platform.answer = () => ({ status: 200, delayMs: 20 })

@@ -222,7 +222,7 @@ test('rejected lines of CSV are kept under their header, mended and imported; --
   assert.equal((await house.call(`users import ${file} --accept`)).code, 2)
 })
 
-test('of several files with too few users together, none is told to be the one that is at fault', async () => {
+test('if several files together have too few users, none of them is blamed', async () => {
   // the last sentence was "Nothing of this file went in.", about the first
   const house = await buildHouse({ leads, users: makeUsers(6) })
   const files = makeUsers(2).map((user, at) => writeInput(`few-${at}.ndjson`, toLines([user])))

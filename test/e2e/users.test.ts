@@ -142,7 +142,7 @@ test('remove ends what is owed, and an attempt under way is finished and recorde
   )
 })
 
-test('what a stopped --force left is served by --resume, nobody twice', async () => {
+test('--resume serves the users whom a stopped --force left, nobody twice', async () => {
   const house = await buildHouse({ leads, users: makeUsers(30) })
   assert.equal((await house.call('push --all')).code, 0)
   const gate = makeGate()

@@ -512,7 +512,7 @@ test('a kept connection that breaks under the next request is open, and the requ
   assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), success())
 })
 
-test('what becomes of a connection to one target says nothing of another target', async () => {
+test('trouble with a connection to one target says nothing of another target', async () => {
   // the connection made last was taken for the one that a request ran on: where a target answered and reset it, the
   // complete answers of others over kept connections counted as broken, and were sent again
   const wells = await Promise.all(Array.from({ length: 6 }, () => answering(ok)))
@@ -544,7 +544,7 @@ test('a target that breaks kept connections costs others theirs no more than its
   assert.deepEqual([well.connections(), broken.connections()], [1, 3])
 })
 
-test('of many targets the connections to those that were called last are kept, to no more than 256', async () => {
+test('with many targets connections to the last 256 are kept', async () => {
   const sockets = new Set<net.Socket>()
   const receiver = await serve((socket) => {
     sockets.add(socket)

@@ -67,7 +67,7 @@ test('a listing is due, then delivered; one from before the hook, one that does 
   assert.deepEqual(await ask('elsewhere'), ['done'])
 })
 
-test('what was abandoned, dropped or missed by a hook that is switched off is told, and delivered after --again', async () => {
+test('triggers that were abandoned, dropped or missed by a hook that is switched off are shown, and delivered after --again', async () => {
   const { hook, ask, tell } = await addUser()
   const many = Array.from({ length: 301 }, (_, at) => [`many-${at}`, 100])
   await put(Object.fromEntries(many))

@@ -404,7 +404,7 @@ test('users who are planned anew after an erasure are compared as well, and hold
   assert.match(skips[0] ?? '', /^c@example.com: held: 2 leads instead of 60/)
 })
 
-test('what an accepted run was stopped before is sent by --resume; what --accept was not asked for is held again', async (t) => {
+test('--resume sends the rest of a stopped accepted run; a run without --accept is held again', async (t) => {
   const stop = new AbortController()
   const weeks = await begin(t, (_, nth) => {
     if (nth === 4) stop.abort()
@@ -477,7 +477,7 @@ test('a run that is held makes second attempts and sends subscription pushes', a
 })
 
 // Every hour it mailed the same ten lines, and the users again.
-test('--resume tells of what is held back once; after that it is one line, and no failure', async (t) => {
+test('--resume reports held-back users once; after that it is one line, and no failure', async (t) => {
   const weeks = await begin(t)
   await weeks.users('a', 'b')
   await weeks.import(leads(60))

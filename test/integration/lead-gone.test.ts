@@ -92,7 +92,7 @@ test('nothing is told of a listing that is back at the look, that another source
   assert.deepEqual(gotAt('/'), ['lead_gone back'])
 })
 
-test('what is due ends unsent where the listing is back before it was sent, and is sent anew where it goes again', async () => {
+test('a due trigger ends unsent if the listing is back before it was sent, and is sent anew if it disappears again', async () => {
   await putAll(['a', 'b'])
   await hook('/', 'lead_gone')
   await putAll(['b'])
@@ -130,7 +130,7 @@ test('with one listing a house, nothing is due for a later one while an earlier 
   assert.deepEqual(gotAt('/'), ['new_lead first', 'new_lead none', 'lead_gone first'])
 })
 
-test('what was lost is sent by --again, after a prune too, and never of an erased listing', async () => {
+test('--again sends lost triggers, even after a prune, and never those of an erased listing', async () => {
   const names = Array.from({ length: 302 }, (_, n) => `n${n}`)
   await putAll([...names, 'stays'])
   await hook('/', 'lead_gone')

@@ -135,7 +135,7 @@ test('--where takes records by a field or a column, without regard to case; a mi
   }
 })
 
-test('where --where takes no record, a spoilt one is rejected alone', async () => {
+test('if --where takes no record, only a spoilt one is rejected', async () => {
   // the file was refused as a whole: no record could be read
   const where = parseWhere(['state=CA'])
   const records = [listing('f1', { state: 'TX' }), listing('f2', { state: 'TX' })]

@@ -39,7 +39,7 @@ test('a value that cannot be read is unknown, counted and shown, and keeps what 
   assert.deepEqual([lead?.price, lead?.bedrooms, lead?.city], [0, 3, null])
 })
 
-test('what a record that does not go in could not read counts for nothing: repeated, rejected, or of a file that breaks off', async () => {
+test('unreadable values of a record that does not go in do not count: repeated, rejected, or of a file that breaks off', async () => {
   const first = writeInput(
     'values-first.ndjson',
     toLines([

@@ -85,7 +85,7 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
   )
 })
 
-test('what one process is taking, another that comes at the same moment leaves alone, and does not wait for', async (t) => {
+test('a process leaves alone what another is taking at the same moment, and does not wait for it', async (t) => {
   const { db, newWorker, begin, take } = await build(t)
   const [one, other] = [await newWorker(), await newWorker()]
   await begin(one, 'due', false)
@@ -129,7 +129,7 @@ test('the run of a process that lost its lease is interrupted until it is back a
   assert.deepEqual([await interrupted(), worker.ids.length], [[], 2])
 })
 
-test('what was planned before an erasure is not begun, and an erasure waits for what is being begun', async (t) => {
+test('a push that was planned before an erasure is not begun, and an erasure waits for pushes that are being begun', async (t) => {
   const { db, newWorker, begin } = await build(t)
   const worker = await newWorker()
   const erase = () => db.transaction().execute(raiseErasureCount)
@@ -157,7 +157,7 @@ test('what was planned before an erasure is not begun, and an erasure waits for 
   })
 })
 
-test('what came of attempts is recorded along with what is begun, also by a worker that may begin nothing any more', async (t) => {
+test('outcomes are recorded along with begun pushes, even by a worker that may begin nothing any more', async (t) => {
   const { db, newWorker, begin } = await build(t)
   const worker = await newWorker()
   await begin(worker, 'first', true)
@@ -251,7 +251,7 @@ test('two pushes of one user are begun together, each with its own deliveries', 
 
 // It was sent all the same: a subscription push of the same run and user counted as a part of it, and nobody asked who is
 // subscribed, where the end of the subscription came with an import.
-test('what was recorded and never sent is not sent once its week is over, or its user is not subscribed any more', async (t) => {
+test('a delivery that was recorded and never sent is not sent once its week is over, or its user has unsubscribed', async (t) => {
   const { db, newWorker, begin, take } = await build(t)
   const [worker, other] = [await newWorker(), await newWorker()]
   const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
@@ -291,7 +291,7 @@ test('on another server than it knows a worker begins and takes nothing, and no 
 })
 
 // plans that were made for an empty ledger read a full one as a whole, for every statement
-test('what is written for every delivery looks up its rows alone, also where it was planned for an empty ledger', async (t) => {
+test('the statements of every delivery only look up their own rows, even if they were planned for an empty ledger', async (t) => {
   const { db, newWorker } = await build(t)
   const { id: workerId, server } = await newWorker()
   const context = { workerId, server, runId: 1, period, attemptsMax: 1_000 }
@@ -449,7 +449,7 @@ test('an erasure goes through where the push that had the delivery in hand ends 
 })
 
 // A try whose answer was lost took back what another process was sending by then: a third request could follow.
-test('what was taken back, and is another process’s by then, is not taken back again', async (t) => {
+test('an attempt that was taken back, and belongs to another process by then, is not taken back again', async (t) => {
   const { db, newWorker, begin, take } = await build(t)
   const [late, live] = [await newWorker(), await newWorker()]
   for (const key of ['gone', 'unsent']) {

@@ -123,7 +123,7 @@ test('a lead that was changed by another import before the first run looked is d
   assert.deepEqual(await dueOf(hook), ['changed'])
 })
 
-test('of one run the 300 newest leads of a hook are due; the others are counted as dropped, and come by --again alone', async () => {
+test('the 300 newest leads of a run are due to a hook; the others are counted as dropped, and only --again sends them', async () => {
   const names = (count: number) => Array.from({ length: count }, (_, n) => lead(`${count}-${n}`, '20001'))
   for (const [count, found, dropped] of [[299, 299, 0], [300, 300, 0], [301, 300, 1]] as const) {
     const hook = await hookOf('many')

@@ -1,4 +1,4 @@
-/** The database loses what it had confirmed to a push that goes on: a standby without the last changes took over (contract 4.7). */
+/** The database loses confirmed records of a push that goes on: a standby without the last changes took over (contract 4.7). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LeadpushError } from '../../src/base/errors.ts'

@@ -46,7 +46,7 @@ async function passSchedule(): Promise<void> {
 const all = { hookId: undefined, sinceMs: undefined }
 const idsOf = (path: string) => platform.of(path).map(({ webhookId }) => webhookId)
 
-test('a hook that used up the schedule with nothing delivered is switched off; what it misses is kept for --again', async () => {
+test('a hook that used up the schedule with nothing delivered is switched off; its triggers are kept for --again', async () => {
   const off = await hook('/off')
   const hrefs = await addLeads(2)
   platform.answer = () => 500
@@ -138,7 +138,7 @@ test('a hook that took other triggers meanwhile is not switched off', async () =
   assert.deepEqual(rows, [{ off_since: null }])
 })
 
-test('--again may be for one hook, or for what was lost lately; after 30 days nothing is kept', async () => {
+test('--again may be for one hook, or for triggers lost lately; after 30 days nothing is kept', async () => {
   const hooks = [await hook('/one'), await hook('/two'), await hook('/three')]
   await addLeads(1)
   platform.answer = () => 500
@@ -225,7 +225,7 @@ test('a 410 to the last attempt of a schedule removes the hook, also beside an a
 })
 
 // A retry, and --again, ended the trigger of a listing that a complete import lacked for a moment.
-test('what is due for a listing that is gone waits until it is back, also after --again, and ends when it is pruned', async () => {
+test('a due trigger for a listing that is gone waits until it is back, even after --again, and ends when it is pruned', async () => {
   const waiting = await hook('/waiting')
   await addLeads(1)
   const setGone = (gone: boolean) =>
@@ -272,7 +272,7 @@ test('what is due for a listing that is gone waits until it is back, also after 
 })
 
 // A retry was sent however long ago the listing had been seen.
-test('what is due for a listing that was not seen for the maximum age waits until an import brings it again', async () => {
+test('a due trigger for a listing that is too old waits until an import brings it again', async () => {
   await hook('/aged')
   const [href = ''] = await addLeads(1)
   platform.answer = () => 500

@@ -372,7 +372,7 @@ test('certificates: a good one, one that is over, one for another name, one of a
   )
 }) // biome-ignore format: a table
 
-test('where there is no database none is made: that is a problem, and what rests on it is one line', async () => {
+test('without a database none is made: that is a problem, and the checks that need it are one line', async () => {
   const env = { LEADPUSH_HOME: noHome, LEADPUSH_RECEIVER_URL: receiverUrl }
   const { code, stdout, stderr } = await runProgram(['validate'], { env })
   assert.deepEqual([code, stderr], [1, ''])
@@ -435,7 +435,7 @@ test('embedded data that belong to nobody are noted, with the way to a user of t
   }
 })
 
-test('with everything hanging it comes to its end, says what hangs, and shows no secret', async () => {
+test('with everything hanging it finishes, says what hangs, and shows no secret', async () => {
   const { json, code, stdout, stderr } = await everythingHangs
   assert.equal(code, 1, stderr)
   const told = json.map(({ type, code, message }) => `${type} ${code}: ${message}`).join('\n')

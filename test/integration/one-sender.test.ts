@@ -75,7 +75,7 @@ test('a second run says which is at work and ends; the first also takes what cam
   await close()
 })
 
-test('of runs that begin at once one sends, and each trigger goes once', async () => {
+test('if several runs begin at once, one sends, and each trigger goes once', async () => {
   await hook('/a')
   for (let round = 0; round < 5; round++) {
     await addLeads(1)
@@ -120,7 +120,7 @@ test('triggers that are renewed while the run records an answer of their hook ar
   assert.deepEqual((await opened.pool.query('select from triggers')).rowCount, 0)
 })
 
-test('what a killed run had in hand is sent again with the same id once its lease is over; a run before that leaves it', async () => {
+test('triggers of a killed run are sent again with the same id once its lease is over, and not before', async () => {
   await hook('/a')
   await addLeads(2)
   const killed = await Worker.start(databaseLeases(opened.db), 60_000)

@@ -214,7 +214,7 @@ async function look() {
   return { found, dropped }
 }
 
-test('of one run the 300 newest changes of a hook are due beside 300 new leads; --again sends each dropped one once', async () => {
+test('the 300 newest changes of a run are due to a hook beside 300 new leads; --again sends each dropped one once', async () => {
   const place = await addPlace()
   const prices = (from: number, to: number, price: number) =>
     Object.fromEntries(Array.from({ length: to - from }, (_, n) => [`n${from + n}`, price]))
@@ -237,7 +237,7 @@ test('of one run the 300 newest changes of a hook are due beside 300 new leads; 
   assert.equal(new Set(receiver.of(hook.path).map(({ webhookId }) => webhookId)).size, 5)
 })
 
-test('what a switched-off hook misses is kept for --again, both kinds', async () => {
+test('triggers that a switched-off hook misses are kept for --again, both kinds', async () => {
   const place = await addPlace()
   await place.put({ a: 100 })
   const hook = await place.hook(['new_lead', 'price_change'])
@@ -250,7 +250,7 @@ test('what a switched-off hook misses is kept for --again, both kinds', async ()
   assert.deepEqual(gotAt(hook.path).sort(), ['new_lead b', 'price_change a 100 110'])
 })
 
-test('what a hook is no longer for ends; what it is for from then on counts from its last look', async () => {
+test('triggers of a kind that a hook no longer has end; a new kind counts from the last look', async () => {
   const place = await addPlace()
   await place.put({ a: 100 })
   const hook = await place.hook(['new_lead', 'price_change'])

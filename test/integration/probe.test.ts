@@ -93,7 +93,7 @@ for (const [name, faults, expected] of [
   })
 } // biome-ignore format: a table
 
-test('where an ordinary delivery is not taken, nothing else is tried, and it says why', async (t) => {
+test('if an ordinary delivery is not taken, nothing else is tried, and it says why', async (t) => {
   const options = { receiverKey: 'receiver-key-1' }
   const known = await start(t, { knownKey: 'receiver-key-1' })
   assert.deepEqual((await probe(known.url, options)).found, { fail: [], warn: [], hidden: [] })

@@ -80,7 +80,7 @@ test('push --limit takes nobody from others whom it does not serve', async (t) =
 })
 
 // It was -1: users with a claim, less those with an attempt left, who had grown in number between the two counts.
-test('whom another push begins while this one counts does not count as served before', async (t) => {
+test('a user whom another push begins while this one counts does not count as served before', async (t) => {
   const house = await build(t, { users: users(2) })
   const counts = meanwhile(house, 'unclaimed as (', () =>
     house.opened.pool.query(`

@@ -6,7 +6,7 @@ import { defaults, findRate, limit } from '../support/limited-receiver.ts'
 import { all, build, users } from '../support/push-house.ts'
 
 // Users beyond the burst lost both attempts, 5 s apart, to the rest of the queue.
-test('of 60 users at a receiver that takes 20 a second, 429 with Retry-After: 1, nearly all get theirs', async (t) => {
+test('nearly all of 60 users get theirs at a receiver that takes 20 a second, with 429 and Retry-After: 1', async (t) => {
   const house = await build(t, { users: users(60) })
   limit(house, () => ({ 'retry-after': '1' }))
   const { summary, notes } = await house.push(all, defaults)

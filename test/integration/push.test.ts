@@ -143,7 +143,7 @@ test('users without queries are skipped, users whose queries match nothing get a
   assert.equal(ok, true)
 })
 
-test('of 301 matching leads the 300 newest are sent; one query takes as many as it has below that', async (t) => {
+test('the 300 newest of 301 matching leads are sent; a query with fewer matches sends all', async (t) => {
   const at = (place: string, n: number) =>
     Array.from({ length: n }, (_, i) => lead(`${place}-${i}`, { postalCode: place }))
   const house = await build(t, {
@@ -270,8 +270,8 @@ async function previewed(house: PushHouse, forces: boolean): Promise<string[]> {
   return usersOf(planned)
 }
 
-// Each of the stopped runs was gone on with by itself: users got two deliveries in one command, and a summary counted 52 of 30 users.
-test('a --force that was stopped twice is gone on with as one, for those whom neither served', async (t) => {
+// Each of the stopped runs was resumed by itself: users got two deliveries in one command, and a summary counted 52 of 30 users.
+test('a --force that was stopped twice is resumed as one run, for the users whom neither served', async (t) => {
   const house = await build(t, { users: users(20) })
   await house.push()
   await stopForced(house, 26, 30)
@@ -335,7 +335,7 @@ test('no --resume goes on with a --limit that was stopped either, but for what i
   assert.equal((await house.push()).summary.delivered, 40 - summary.deliveries)
 })
 
-test('a stop finishes what is under way and gives back the rest; --resume goes on, nobody twice', async (t) => {
+test('a stop finishes the attempts under way and gives back the rest; --resume continues, and serves nobody twice', async (t) => {
   const house = await build(t, { users: users(60) })
   const { summary, deliveries } = await house.push(all, { concurrency: 4 }, stopAfter(house, 12))
   assert.equal(summary.delivered, house.receiver.requests.length)
@@ -346,7 +346,7 @@ test('a stop finishes what is under way and gives back the rest; --resume goes o
   house.receiver.answer = ({ key }) => (house.receiver.keys().get(key)?.length === 1 ? 500 : 200)
   const resumed = await house.push({ what: 'resume' })
   assert.equal(resumed.ok, true)
-  // who was gone on with counted once for each attempt
+  // a resumed user counted once for each attempt
   const rest = 60 - summary.delivered
   assert.deepEqual([resumed.summary.users, house.receiver.keys().size], [rest, 60])
   assert.equal(house.receiver.requests.length, 60 + rest)
@@ -413,7 +413,7 @@ const takeBack = ({ db }: PushHouse) =>
     update deliveries set status = 'pending', attempts = 0, under_way = false, worker_id = null, due_at = now(), first_status = null
   `.execute(db)
 
-test('what a dead process had begun gets its second attempt once its lease is over, and what it had attempted twice ends unknown', async (t) => {
+test('a delivery that a dead process had begun gets its second attempt once its lease is over; after two attempts it ends unknown', async (t) => {
   const house = await build(t, { users: users(3) })
   await house.push({ what: 'all', force: false, limit: 2 }, { concurrency: 1 })
   // what the ledger looks like after a kill: both attempts under way, by a worker that no longer renews its lease
@@ -453,7 +453,7 @@ test('what a dead process had begun gets its second attempt once its lease is ov
 })
 
 // The second attempt was answered; nobody knows what came of the first.
-test('what a dead process had begun ends unknown, and not failed, where the second attempt is refused', async (t) => {
+test('a delivery that a dead process had begun ends unknown, not failed, if the second attempt is refused', async (t) => {
   const house = await build(t, { answer: () => 422 })
   await house.push()
   await sql`
@@ -475,7 +475,7 @@ test('an attempt that --user had recorded and not made is sent, even to a user w
   assert.deepEqual(deliveries.map(({ user, kind, status }) => [user, kind, status]), [[email, 'single', 'delivered']]) // biome-ignore format: short
 })
 
-test('what nobody was sent in a week that is over is forgotten, but not while the process lives that has it in hand', async (t) => {
+test('deliveries of a past week that were never sent are forgotten, but not while their process is alive', async (t) => {
   const house = await build(t)
   await house.push()
   await takeBack(house)
@@ -682,7 +682,7 @@ test('no more attempts are recorded as under way than twice the concurrency, als
   assert.deepEqual([...new Set(counts.filter((n) => n > 8))], [])
 })
 
-// Who had a delivery to be gone on with counted as served besides, and a preview knew of nobody who had theirs.
+// A user with an interrupted delivery also counted as served, and a preview knew of nobody who had theirs.
 test('a preview shows what the push then sends, byte for byte, interrupted deliveries first', async (t) => {
   const house = await build(t, { users: users(5), answer: (_request, nth) => (nth === 1 ? 500 : 200) })
   await house.push(all, { retryDelayMs: 60_000, concurrency: 1 }, stopAfter(house, 3))

@@ -72,7 +72,7 @@ test('a run that goes on after a stop in doubt makes first attempts first', asyn
   assert.equal(house.receiver.keys().size, house.receiver.requests.length)
 })
 
-test('where only second attempts are left, one is made once a HEAD is answered below 500, and none for an hour after it', async (t) => {
+test('if only second attempts are left, one is made once a HEAD is answered below 500, and none for an hour after it', async (t) => {
   const house = await build(t, { users: users(3), answer: () => 503 })
   let heads = 0
   house.receiver.head = () => (++heads > 0 ? 503 : 200)
@@ -111,7 +111,7 @@ test('an outage that an answer has ended is not learnt again from a look that be
 })
 
 // Below 20 users the warning named no cause.
-test('of fewer than 20 users too the warning says how the last attempt failed', async (t) => {
+test('with fewer than 20 users, too, the warning says how the last attempt failed', async (t) => {
   for (const [answer, words] of [[503, /HTTP 503: /], ['drop', /the connection broke/]] as const) {
     const house = await build(t, { users: users(4), answer: () => answer })
     const { notes } = await house.push(all, down)
@@ -132,7 +132,7 @@ test('nothing is begun before a connection can be made; --accept goes on regardl
   assert.deepEqual([accepted.summary.failed, accepted.summary.owed], [40, 0])
 })
 
-test('what one process finds out another that is at it learns, and what one tries is no other’s to try', async (t) => {
+test('a process learns the finding of another at the same time, and no two make the same try', async (t) => {
   const house = await build(t, { users: users(60), answer: () => 503 })
   const others = new ReceiverRow(databaseReceiver(house.db, house.receiver.url))
   const slow = house.push(all, { ratePerSecond: 1, outageMs: 2_000, retryDelayMs: 0 })

@@ -76,7 +76,7 @@ test('until the first answer of another kind no more than 20 first attempts are 
   assert.equal((await pushing).ok, true)
 })
 
-test('keys that go bad on the way hold it too: what was recorded and not made is taken back', async (t) => {
+test('keys that go bad on the way hold it too: attempts that were recorded and not made are taken back', async (t) => {
   const house = await build(t, { users: users(80), answer: (_request, nth) => (nth > 30 ? 401 : 200) })
   const { ok, summary } = await house.push(all, { ...held, concurrency: 4 })
   assert.equal(ok, false)
@@ -127,7 +127,7 @@ test('a new address begins unproven, and what the old one refused is held no mor
   assert.equal(await findRefused(house.db), undefined)
 })
 
-test('of two pushes at once one makes the attempt, and the other is held at once', async (t) => {
+test('if two pushes run at once, one makes the attempt, and the other is held at once', async (t) => {
   const house = await build(t, { users: users(60), answer: () => 403 })
   const { requests } = house.receiver
   await house.push(all, held)
@@ -230,7 +230,7 @@ test('one user alone who is refused as a trouble ends holds nobody, with first a
   }
 })
 
-test('where the last first attempt ends a trouble with another, second attempts wait as well', async (t) => {
+test('if the last first attempt ends a trouble with another, second attempts wait as well', async (t) => {
   const house = await build(t, { users: users(21), answer: () => 401 })
   await house.push(all, { ...held, concurrency: 1 })
   house.receiver.answer = () => 404
@@ -239,7 +239,7 @@ test('where the last first attempt ends a trouble with another, second attempts 
 })
 
 // It said that the next push begins with one attempt; those within the hour make none.
-test('where the attempt of the hour is made, the hold says when the next one is allowed', async (t) => {
+test('if the attempt of the hour is made, the hold says when the next one is allowed', async (t) => {
   for (const [count, words] of [[30, /a push that begins in (1 hour|\d\d minutes) or later begins/], [5, /in 24 hours or later begins|in 1 day or later begins/]] as const) {
     const house = await build(t, { users: users(count), answer: () => 401 })
     const push = async () => skips(await house.push(all, held))[0]?.reason ?? ''

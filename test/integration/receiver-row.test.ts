@@ -37,7 +37,7 @@ test('a shorter pause that another process was asked for takes nothing from a lo
 })
 
 // On two connections the recovery overtook the trouble: the next look held a healthy run.
-test('what a process tells stands there in the order in which it told', async (t) => {
+test('the row has the news of a process in their order', async (t) => {
   const { db } = await (await createDatabase(t)).open()
   const row = rowOf(db)
   let telling: Promise<unknown> = Promise.resolve()

@@ -152,7 +152,7 @@ test('a key that comes while its first delivery is under way is a 409, at anothe
   assert.equal((await send(other.port, bodyOf(), { headers })).status, 422)
 })
 
-test('of twenty at once with one key, exactly one is applied', async (t) => {
+test('exactly one of twenty simultaneous requests with one key is applied', async (t) => {
   const { port, seen } = await start(t)
   const headers = { 'X-Idempotency-Key': newKey() }
   const body = bodyOf(lead())
@@ -502,7 +502,7 @@ for (const [megabytes, words] of [
   })
 }
 
-test('who asks before sending a body is told to go on, or refused without it', async (t) => {
+test('a sender that asks before sending a body is told to go on, or refused without it', async (t) => {
   const { port } = await start(t)
   const body = bodyOf(lead())
   const ask = (key: string) =>
@@ -516,7 +516,7 @@ test('who asks before sending a body is told to go on, or refused without it', a
   assert.match(await ask(''), /^HTTP\/1\.1 401 Unauthorized/)
 })
 
-test('where the keys are given, another is a 401, and so is the one that is never valid', async (t) => {
+test('if the keys are given, another key is a 401, and so is the one that is never valid', async (t) => {
   const strict = await start(t, { knowsKey: (key) => key === 'user-key-1' })
   const open = await start(t)
   const statuses: number[] = []

@@ -132,7 +132,7 @@ test('only subscribed users count as users without queries', async (t) => {
   assert.equal(await count(), 2)
 })
 
-test('what did not arrive is told by cause, and by users who got nothing since', () => {
+test('deliveries that did not arrive are shown by cause, and by users who got nothing since', () => {
   const { causes, users, status } = figures
   assert.deepEqual(causes.map(({ what, failed, unknown, thisPeriod }) => [what, failed, unknown, thisPeriod]).sort(), [
     ['HTTP 401: no key', 1, 0, 0],

@@ -55,7 +55,7 @@ async function find(opened: OpenDatabase, search: Parameters<typeof findMatches>
   return { sent: await hrefsOf(opened, ids), leftOut: await hrefsOf(opened, leftOut) }
 }
 
-test('of a house the listing that was imported first counts; of one import, the earlier in the file', async (t) => {
+test('the listing of a house that was imported first counts; within one import, the earlier in the file', async (t) => {
   const opened = await open(t, [at('a', 1), at('b', 1), at('b', 2)], [at('a', 2), at('a', 3)])
   assert.deepEqual(await find(opened), { sent: ['a/3', 'a/1', 'b/2'], leftOut: ['a/2', 'b/1'] })
   const each = await findMatches(opened.db, place, { ...once, sameHouse: 'each' })
@@ -94,7 +94,7 @@ test('only those that the query matches stand for their house', async (t) => {
   assert.equal(await countMatches(opened.db, pool, once), 1)
 })
 
-test('the cut comes after it: at most as many as asked for, and what is left out is newer than the last', async (t) => {
+test('the cut comes after it: at most as many as asked for, and the listings left out are newer than the last', async (t) => {
   const opened = await open(t, [4, 3, 2, 1].map((n) => at('b', n)).concat([1, 2, 3].map((n) => at('a', n))))
   assert.deepEqual(await find(opened, place, 3), { sent: ['b/4', 'b/3', 'b/2'], leftOut: [] })
   await importRecords(opened, [at('a', 2, { price: 1 }), at('a', 3, { price: 1 })])
@@ -173,7 +173,7 @@ async function pushOnce(t: TestContext, queries: object[], ...files: object[][])
   return { house, sent, sameHouse }
 }
 
-test('of those that different queries bring the first imported is sent, by push and preview, which count the others', async (t) => {
+test('if different queries bring listings of a house, the first imported is sent, by push and preview, which count the others', async (t) => {
   const files = [
     [at('a', 1, { description: 'barn' }), at('b', 2)],
     [at('b', 1, { description: 'pool' }), at('a', 2)],

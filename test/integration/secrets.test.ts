@@ -44,7 +44,7 @@ test('processes that begin encryption at once agree on one key', async (t) => {
   assert.equal((await opened.pool.query('select from data_keys')).rowCount, 1)
 })
 
-test('what reads only begins nothing, and reads what is encrypted later', async (t) => {
+test('a process that only reads begins nothing, and reads values that are encrypted later', async (t) => {
   const opened = await open(t)
   const early = await openVault(opened.db, { secretKey: first })
   assert.equal(early.currentId, undefined)

@@ -249,7 +249,7 @@ test('a part that failed is not made good by another part of the same push', asy
   assert.equal((await findStatus(db, settings)).failedWithoutLater, 1)
 })
 
-test('with subscribed users a monitor is called 8 days after the last push --all that came to its end', async (t) => {
+test('with subscribed users a monitor alarms 8 days after the last push --all that finished', async (t) => {
   const { db, period } = await open(t)
   const isAlarmed = async () => (await alarmsOf(db)).some((alarm) => alarm.includes('No whole `push --all`'))
   assert.equal(await isAlarmed(), false)
@@ -330,7 +330,7 @@ test('a process that died while a clock was ahead has left its users as any othe
   assert.deepEqual(await countLeft(db, period, true), { weekly: 1, others: 0 })
 })
 
-test('what did not arrive is shown by cause, and what a later delivery made good is counted alone', async (t) => {
+test('deliveries that did not arrive are shown by cause; those that a later one made good are only counted', async (t) => {
   const { db, period, url } = await open(t)
   const names = ['a', 'b', 'c', 'd'].map((name) => `${name}@example.com`)
   await seedUsers(
@@ -364,7 +364,7 @@ test('what did not arrive is shown by cause, and what a later delivery made good
   assert.match(await show(), /^2 {2}HTTP 500: [^\n]*\n {3}c@example\.com, d@example\.com\n/m)
 })
 
-test('of everybody a refused key is no matter of single keys', async (t) => {
+test('if everybody’s key is refused, the advice is not about single keys', async (t) => {
   const { db, period, url } = await open(t)
   await seedUsers(db, [{ email: 'a@example.com' }, { email: 'b@example.com' }])
   const show = async () => (await callProgram(['status'], { env: { DATABASE_URL: url } })).stdout

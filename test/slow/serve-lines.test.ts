@@ -148,7 +148,7 @@ test('a signal in the middle of a long line ends it after what is under way; the
   await stop(next)
 })
 
-test('who subscribes while the receiver hangs for a long line has the push at once', async () => {
+test('a user who subscribes while the receiver hangs for a long line gets the push at once', async () => {
   const goesOn = makeGate()
   receiver.answer = ({ headers }) => (headers['x-service-api-key'] === keyOf(59) ? 200 : goesOn.opened.then(() => 200))
   await owe(12)

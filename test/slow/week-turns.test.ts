@@ -65,7 +65,7 @@ test('a run finishes in the period in which it began, though the week turns mean
   assert.equal((await push('--all').done).json.at(-1).already, 6)
 })
 
-test('of a run that was stopped in a week that is over, what was begun is finished and the rest is not served', async () => {
+test('a run that was stopped in a past week: its begun deliveries are finished, and its other users are not served', async () => {
   await week.turn()
   const period = await findPeriod()
   let answer = () => {}

@@ -173,7 +173,7 @@ test('a change of price starts its own workflows, in the shape that the editor s
   assert.deepEqual(await listHooks(), [])
 })
 
-test('who is not leadpush never ends a connection, and gets no key through a redirect', { skip }, async () => {
+test('another server than leadpush never ends a connection, and gets no key through a redirect', { skip }, async () => {
   platform.calls.length = 0
   const stranger = { ...connection, baseUrl: platform.url('') }
   platform.answer = () => 401

@@ -19,7 +19,7 @@ const read = (body: unknown, secrets: string[] = []) =>
 const readAs = (type: string | undefined, body: string, secrets: string[] = []) =>
   readAnswer({ ...answerOf(body), contentType: type }, secrets)
 
-test('of a JSON body the texts of title, detail, msg, message and error are kept, and those below errors', () => {
+test('the texts of title, detail, msg, message and error of a JSON body are kept, and those below errors', () => {
   assert.equal(read({ title: 'A', detail: 'B', msg: 'C', message: 'D', error: 'E', other: 'F' }), 'A; B; C; D; E')
   assert.equal(
     read({ message: 'no', errors: [{ detail: 'one' }, { msg: 'two', code: 'x' }, 'three'] }),
@@ -34,7 +34,7 @@ test('of a JSON body the texts of title, detail, msg, message and error are kept
   assert.equal(read({ message: ' ' }), undefined)
 })
 
-test('of text its first words are kept, of HTML its title, or else its words; of bytes and compressed answers nothing', () => {
+test('the first words of a text are kept, and the title or the words of HTML; nothing of bytes and compressed answers', () => {
   assert.equal(readAs('text/plain', 'the  body\n was refused'), 'the body was refused')
   assert.equal(readAs(undefined, 'plain'), 'plain')
   assert.equal(
@@ -191,7 +191,7 @@ test('no e-mail address, phone number or key survives, however it is written, in
   )
 })
 
-test('what names a listing survives, be it a URL, an address or the name of a person: so an erasure of the listing deletes the answer', () => {
+test('the name of a listing survives, be it a URL, an address or the name of a person: so an erasure of the listing deletes the answer', () => {
   const naming = fc.constantFrom(
     'https://listings.example/1',
     '824 Canyon Road',

@@ -39,7 +39,7 @@ test('each table gets its rows, wherever the pieces of the file end', async () =
     assert.deepEqual(await readAll(inPieces(bytes, size)), tables, `${size}`)
 })
 
-test('what breaks off, is damaged or is something else is told', async () => {
+test('a file that breaks off, is damaged or is not a backup is reported', async () => {
   const bytes = gzipSync(text)
   const broken = [
     bytes.subarray(0, -1),

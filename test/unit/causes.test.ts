@@ -55,7 +55,7 @@ test('each status that a receiver answers with has a cause of its own, and a rem
   assert.equal(causes.size, expected.length)
 })
 
-test('what kept an answer from coming has one cause for all its codes, and a remedy', () => {
+test('all codes for a missing answer have one cause, and a remedy', () => {
   const expected: [stage: TroubleStage, codes: string[], cause: string, remedy: RegExp][] = [
     ['connect', ['ECONNREFUSED'], 'the receiver was not reached: the connection was refused: nothing listens there', /receiver runs/],
     ['connect', ['ENOTFOUND'], 'the receiver was not reached: its host name is unknown', /host in LEADPUSH_RECEIVER_URL/],

@@ -1,4 +1,4 @@
-/** Sealing secrets: what opens with which key, and what is told of what does not. */
+/** Sealing secrets: values open with their own key, and errors say why others do not. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
@@ -17,7 +17,7 @@ const place = receiverKeyOf('user@example.com')
 const refuses = (work: () => unknown) =>
   assert.throws(work, (error: Error) => error instanceof DamagedSecret && !error.message.includes('the-key'))
 
-test('what is sealed opens again, the shortest and the longest receiver key and a signing secret', () => {
+test('a sealed value opens again: the shortest and the longest receiver key, and a signing secret', () => {
   for (const plain of ['!', 'k'.repeat(50), 'sealed:0123456789abcdef:0123456789abcdef']) {
     const sealed = key.seal(plain, place)
     assert.ok(isSealed(sealed))

@@ -70,7 +70,7 @@ test('several contacts in one field are all found', () => {
   ])
 })
 
-test('what is neither, or more than one, is no contact to be given', () => {
+test('a text with neither, or with more than one, is not taken as a contact', () => {
   const wrong = [
     '',
     'Owner',

@@ -27,7 +27,7 @@ for (const [text, meaning] of [
     assert.equal(parseYesOrNo(text), meaning))
 }
 
-test('what is neither yes nor no rejects its line, and is shown', () => {
+test('a value that is neither yes nor no rejects its line, and is shown', () => {
   const parsed = parse(['A@x.example', 'key', 'maybe', '', '', ''])
   assert.deepEqual(parsed, { path: 'subscribed', message: 'must be true or false: "maybe"', email: 'a@x.example' })
 })

@@ -19,7 +19,7 @@ test('user, password and database are decoded, and a lone % is itself', () => {
   assert.deepEqual([user, password, database], ['us@er', 'p/%zz:x', 'd b'])
 })
 
-test('what is not honoured is refused by name, and no part of a password is shown', () => {
+test('a parameter that is not honoured is refused by name, and no part of a password is shown', () => {
   for (const [query, words] of [
     ['service=x', /without the parameter service/],
     ['passfile=/x', /without the parameter passfile/],

@@ -68,7 +68,7 @@ const usNumbers = fc
   .map(([area, rest]) => parsePhoneNumberFromString(`+1${area}${rest}`))
   .filter((number) => number?.isValid() === true)
 
-test('what libphonenumber knows as a number of the United States is found in each of its spellings, and hashed alike', () => {
+test('every number of the United States that libphonenumber knows is found in each of its spellings, and hashed alike', () => {
   fc.assert(
     fc.property(usNumbers, fc.constantFrom('', 'call ', 'Jane Doe, '), (number, before) => {
       assert.ok(number)

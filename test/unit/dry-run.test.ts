@@ -39,7 +39,7 @@ test('the headline answers what would be sent', () => {
   assert.match(buildHeadline({ ...run, parts: 0, queries: [] }), /would get nothing/)
 })
 
-test('what is owed beside, held back, begun before or too large is said', () => {
+test('it says what else is owed, held back, begun before or too large', () => {
   const kindOf = (more: Partial<DryRun>) => describeKind({ ...run, ...more }, time)
   assert.match(kindOf({}), /further delivery.*the same as the weekly delivery of 2026-W47, which is owed/)
   assert.match(kindOf({ kind: 'subscription' }), /subscription push, which is owed/)
@@ -57,7 +57,7 @@ test('what is owed beside, held back, begun before or too large is said', () => 
   assert.match(alarms[3] ?? '', /^6 listings are too large .*\/4 …$/)
 })
 
-test('what was not counted to its end says so', () => {
+test('a count that was not finished says so', () => {
   const rowOf = (more: Partial<DryQuery>) => {
     const page = buildDryRunPage({ ...run, queries: [{ ...query, ...more }], leads: 0 }, 'UTC')
     return [...page.matchAll(/<td class="number"[^>]*>([^<]*)/g)].map(([, text]) => text)

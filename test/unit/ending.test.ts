@@ -8,7 +8,7 @@ function build(msMax?: number): { ending: Ending; codes: number[] } {
   return { ending: new Ending({ exit: (code) => void codes.push(code) }, msMax), codes }
 }
 
-test('a command exits once what is open is closed, also where that fails', async () => {
+test('a command exits once its databases are closed, even if that fails', async () => {
   const { ending, codes } = build()
   let close = () => {}
   ending.before(() => new Promise((resolve) => (close = resolve)))
@@ -28,7 +28,7 @@ test('a database that does not close does not hold up the end', async () => {
   assert.deepEqual(codes, [130])
 })
 
-test('what was closed before is not closed again', async () => {
+test('a database that was closed before is not closed again', async () => {
   const { ending, codes } = build()
   let times = 0
   const forget = ending.before(async () => void times++)

@@ -81,7 +81,7 @@ test('one that ends otherwise begins the count anew; of second attempts only an 
   }
 }) // biome-ignore format: a table
 
-test('where no first attempt is left, all of at least two prove trouble; until then second ones wait', () => {
+test('if no first attempt is left, all of at least two prove trouble; until then second ones wait', () => {
   for (const [outcomes, is] of [
     [[], 'calm'], [[500], 'calm'], [[500, null], 'down'], [[404], 'calm'], [[404, 404], 'over'], [[404, 403], 'well'], [[200, 404, 404], 'well'],
     [[500, 503, 409], 'well'], [['empty'], 'calm'], [['empty', 'empty'], 'over'], [['empty', 200], 'well'],
@@ -105,7 +105,7 @@ test('a push that looks for users once more makes no second attempt before they 
   assert.equal(step(after([200]), { is: 'firsts again' }, 0, rules).health.is, 'well')
 }) // biome-ignore format: a table
 
-test('what is not looked for is no trouble', () => {
+test('trouble that is not looked for does not count', () => {
   const without: Rules = { ...rules, patienceMs: 0 }
   assert.equal(after(times(100, 500), unproven, without).is, 'well')
   assert.equal(after([...times(19, 401), 503, ...times(20, 401)], unproven, without).is, 'over')

@@ -98,7 +98,7 @@ test('512 hooks have a lane at most, and the others that were found get one in t
   assert.deepEqual([lanes.hasHooksRoom, lanes.get('512')?.state, lanes.get('513')?.state], [false, 'due', 'due'])
 })
 
-test('of the hooks of one host, with any port, at most 8 wait for their turn, and no more than 64 are taken', () => {
+test('at most 8 hooks of one host, with any port, wait for their turn, and no more than 64 are taken', () => {
   const lanes = new HookLanes()
   const urlOf = (id: string) => `https://Busy.example.com${id === '0' ? '.' : ''}:${8_000 + Number(id)}/`
   lanes.add(many(63).map((id) => hookOf(id, false, urlOf(id))))

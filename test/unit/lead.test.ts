@@ -38,7 +38,7 @@ function merge(current: LeadPatch, later: LeadPatch): Lead {
   return mergeLead(completeLead(current), completeLead(later), givenFields(later))
 }
 
-test('what a later record does not know stays; a 0 that it knows does not', () => {
+test('a value that a later record does not know stays; a 0 replaces it', () => {
   const current = { ...bare, price: 350_000, city: 'Austin', fullAddress: '1 Main St', schemaVersion: 'v0.2.0' }
   const merged = merge(current, { href, price: 0, sqft: 900 })
   assert.deepEqual(merged, completeLead({ ...current, price: 0, sqft: 900 }))

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { newTemporaryName, removeLeftovers } from '../../src/db/embedded/cluster.ts'
 
-test('what a living process makes stays, however long that takes; what killed ones left goes', async (t) => {
+test('the files of a living process stay, however long it takes; those of killed ones are removed', async (t) => {
   // a restore of more than an hour lost its folder to the next command
   const home = mkdtempSync(join(tmpdir(), 'leadpush-leftovers-'))
   t.after(() => rmSync(home, { recursive: true, force: true }))

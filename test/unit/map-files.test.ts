@@ -83,7 +83,7 @@ test('short names of columns are known, and so is when a listing was first seen'
   assert.deepEqual(suggest({ ST: ['TX'], 'First Seen': ['2026-10-01'] }), { rawListingDate: 'First Seen', state: 'ST' })
 })
 
-test('of a list of phones in one text the first number counts, as JSON or Python writes it', () => {
+test('the first number of a list of phones in one text counts, as JSON or Python writes it', () => {
   const read = (text: string) => readValue(text, 'contactPhone', new Set())
   assert.equal(read(`[{"number": "2025550103", "type": "Mobile"}]`), '2025550103')
   assert.equal(read(`[{'primary': True, 'number': '2025550103'}, {'number': '2025550104'}]`), '2025550103')

@@ -25,7 +25,7 @@ test('everything comes in order, and the next one is asked for while the one bef
   assert.deepEqual(noted, ['asked for 1', 'asked for 2', 'used 1', 'asked for 3', 'used 2', 'ended', 'used 3'])
 })
 
-test('who stops asking ends the source, which was asked for one more', async () => {
+test('a reader who stops asking ends the source, which was asked for one more', async () => {
   const noted: string[] = []
   for await (const number of oneAhead(numbers(9, noted))) if (number === 2) break
   assert.deepEqual(noted, ['asked for 1', 'asked for 2', 'asked for 3', 'ended'])

@@ -32,7 +32,7 @@ function build(underWay: number) {
   return { queue, statements, ends }
 }
 
-test('what comes while a statement records is recorded by the next one, all together', async () => {
+test('outcomes that come while a statement records are recorded by the next one, all together', async () => {
   const { queue, statements, ends } = build(1)
   queue.put(outcome('a'))
   await nextTurn()
@@ -52,7 +52,7 @@ test('what comes while a statement records is recorded by the next one, all toge
   assert.deepEqual([ends, queue.isEmpty], [[undefined, undefined], true])
 })
 
-test('what is lent is recorded by nothing else; what was not recorded with it goes by itself', async () => {
+test('no other statement records lent outcomes; those that were not recorded then get a statement of their own', async () => {
   const { queue, statements } = build(1)
   queue.put(outcome('a'))
   const lent = queue.lend()
@@ -68,7 +68,7 @@ test('what is lent is recorded by nothing else; what was not recorded with it go
   )
 })
 
-test('where recording fails for good the outcomes stay, and nothing is tried by itself', async () => {
+test('if recording fails for good the outcomes stay, and nothing is tried by itself', async () => {
   const { queue, statements, ends } = build(1)
   queue.put(outcome('a'))
   await nextTurn()

@@ -96,7 +96,7 @@ test('after a pause the pace is at most half of what it was, and rises again', (
   assert.ok(Number(later) >= 130, `${later} a second later`)
 })
 
-test('what one process knows holds for another: its pause at once, its rate where none was found', () => {
+test('the state of one process holds for another: its pause at once, its rate if none was found', () => {
   const one = new Pace(undefined, { random: () => 0 })
   one.learn({ pausedMs: 2_000, allowedRate: null }, 0)
   assert.deepEqual([one.take(0), one.isSlowed, one.take(2_000)], [2_000, false, 0])

@@ -215,7 +215,7 @@ test('no cell of a table is a page of its own: none has more than 60 words', () 
   )
 })
 
-test('what the package has links to nothing that it has not', () => {
+test('the pages in the package link only to files in the package', () => {
   // `examples/zapier` and `.github` are in the repository alone
   const packed = ['README.md', 'LICENSE', ...(manifest.files as string[])]
   const isPacked = (path: string) =>

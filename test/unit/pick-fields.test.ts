@@ -98,7 +98,7 @@ for (const [what, value, path, message] of problems) {
   })
 }
 
-test('of several values that cannot be read each is told', () => {
+test('each of several unreadable values is reported', () => {
   const picked = pickJson({ href, price: 'call', sqft: 'TBD', bedrooms: '3 bd', city: 7, contactPhone: 5_125_550_100 })
   assert.ok('patch' in picked)
   assert.deepEqual(picked.patch, { href, bedrooms: 3, city: '7', contactPhone: '5125550100' })
@@ -236,7 +236,7 @@ test('unknown fields are counted by name, also those that objects of JavaScript 
   assert.equal(JSON.stringify(picker.ignored.toObject()), '{"__proto__":1,"constructor":1,"lat":2}')
 })
 
-test('of unknown names a bounded number is told apart', () => {
+test('a bounded number of unknown names is counted one by one', () => {
   const ignored = new IgnoredFields()
   for (let at = 0; at < IgnoredFields.namesMax + 50; at++) ignored.add(`field${at}`)
   const counts = ignored.toObject()

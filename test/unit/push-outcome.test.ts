@@ -28,7 +28,7 @@ test('one delivery is described, several are counted with the last error, and no
   )
 })
 
-test('a process for one is fruitless without a delivery, one for all where none came to its end or all are held', () => {
+test('a process for one user is fruitless without a delivery, one for all if no delivery ended or all are held', () => {
   assert.equal(tell(false).isFruitless, true)
   assert.equal(tell(false, skip('held: slow', 'b@example.com')).isFruitless, true)
   assert.equal(tell(false, delivery('pending')).isFruitless, false)

@@ -44,7 +44,7 @@ test('it says what failed, and what gets its second attempt', () => {
   assert.match(progress.text(wide), /^4 of 4 users, [^,]*, 1 not delivered$/)
 })
 
-test('it says what it waits for, and for how long; what is least needed goes where the terminal is narrow', () => {
+test('it says what it waits for, and for how long; a narrow terminal drops the least important pieces', () => {
   const progress = count()
   assert.equal(progress.text(wide), 'Looking for users to serve')
   progress.waits('a synchronous standby')

@@ -43,7 +43,7 @@ test('push --all looks again while somebody is left whom nothing holds, a few ti
   for (const scope of ['limited', 'failed', 'one', 'owed'] as const) assert.equal(looks(scope, some), 'no', scope)
 })
 
-test('what is left, held or failed keeps a run from ending well; whom another process has in hand does not', () => {
+test('users left, held back or failed keep a run from ending well; users of another process do not', () => {
   const ends = (scope: keyof typeof scopes, more: Partial<RunFacts> = {}) => {
     const { outcome, cameToEnd, closes, ok } = judgeRun(facts(scope, more))
     return [outcome, cameToEnd, closes, ok]

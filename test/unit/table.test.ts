@@ -18,7 +18,7 @@ test('columns are as wide as their longest text, and no line ends with blanks', 
   )
 })
 
-test('where the terminal is narrow, long texts of wide columns are cut', async () => {
+test('on a narrow terminal long texts of wide columns are cut', async () => {
   const rows = [['a-long-address@example.com', '7', 'held']]
   // each of the three columns has three blanks behind it
   assert.equal((await layOut(rows, 44))[1], 'a-long-address@example.com       7   held')
@@ -40,6 +40,6 @@ test('a wide character counts as two, and is not cut in two', async () => {
   assert.equal((await layOut([['東京東京東京', '7', 'held']], 1))[1], '東京東…        7   held')
 })
 
-test('what would move the cursor or colour the terminal is shown, not obeyed', async () => {
+test('characters that would move the cursor or colour the terminal are shown, not obeyed', async () => {
   assert.match(await layOutTable({ columns, rows: [['\u001b[2J', '7', '']] }, { room: 80 }), /^\\u001b\[2J/m)
 })
