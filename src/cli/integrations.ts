@@ -68,7 +68,7 @@ export async function rotate(
     if (!rotated) throw noIntegration(id)
     const { integration, oldUntil } = rotated
     io.out.noteLoss(
-      `Integration ${id} has a new key and secret, which could not be shown: \`leadpush integrations rotate ${id}\` makes others, ` +
+      `Integration ${id} has a new key and secret, which could not be shown: \`leadpush integrations rotate ${id}\` makes new ones, ` +
         'and the key that the platform has then ends at once.',
     )
     await io.out.result(integration, async () => {
