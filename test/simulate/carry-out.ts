@@ -1,10 +1,10 @@
 /** Carries a scenario out: whole pushes, as they are, in virtual time; then a calm push to the end, by which all must be served. */
 
 import type { PushRequest, PushSettings } from '../../src/push/run-push.ts'
-import { markQueries, serialiseQuery } from '../../src/users/query.ts'
 import { Random } from '../chaos/random.ts'
 import { LedgerModel } from './ledger-model.ts'
 import { claimKey, type LedgerState } from './ledger-state.ts'
+import { markOf } from './model-ledger.ts'
 import { type Fate, SimulatedProcess, type Surroundings } from './process.ts'
 import { SimulatedReceiver } from './receiver.ts'
 import type { Event, Moment, Push, Scenario, SimulatedUser } from './scenario.ts'
@@ -131,7 +131,7 @@ class Simulation {
       const email = emailOf(at)
       model.addUser(toUser(at, { places, subscribed }))
       if (leadsBefore === undefined) continue
-      const queriesMark = markQueries(places.map((value) => serialiseQuery({ type: 'zipcode', value, radius: 0 })))
+      const queriesMark = markOf(places)
       model.state.claims.set(claimKey(`weekly:${periodBefore}`, email), {
         claimedAt: epochMs - 7 * 24 * hourMs,
         leads: leadsBefore,

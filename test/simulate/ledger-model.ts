@@ -29,7 +29,7 @@ import type { AttemptStore, DueLook, Known, RunStore, UserStore } from '../../sr
 import { pauseAfter, type Write } from '../../src/push/receiver/health.ts'
 import type { KnownPace } from '../../src/push/receiver/pace.ts'
 import type { Week } from '../../src/push/whom/guard.ts'
-import { type Cursor, type Pass, rangeScopeOf, type UserToServe } from '../../src/push/whom/pass.ts'
+import { type Cursor, rangeScopeOf as hashRangeScope, type Pass, type UserToServe } from '../../src/push/whom/pass.ts'
 import {
   Conditions,
   claimKey,
@@ -45,6 +45,7 @@ import {
   toLedgerDelivery,
   type UserRow,
 } from './ledger-state.ts'
+import { remember } from './remember.ts'
 
 /** A listing as it is matched. */
 export interface Listed {
@@ -59,6 +60,7 @@ const dayMs = 86_400_000
 /** `findNextDue` and `recordDue` look back so far. */
 const lookBackMs = 1_000
 const subscriptionPauseMs = 60_000
+const rangeScopeOf = remember((pass: Pass) => JSON.stringify(pass), hashRangeScope)
 const nth = (kind: AttemptKind) => (kind === 'second' ? 2 : 1)
 
 export class LedgerModel {
@@ -69,6 +71,13 @@ export class LedgerModel {
   readonly takenUnheard = new Set<string>()
 
   private readonly clock: () => number
+  /** The users as they were sorted last; `changes`: how many had come and gone by then. */
+  private inOrderOf: { users: LedgerState['users'] | undefined; changes: number; rows: readonly UserRow[] } = {
+    users: undefined,
+    changes: 0,
+    rows: [],
+  }
+  private changes = 0
 
   /** `clock`: milliseconds since 1970. */
   constructor(clock: () => number, server = 'first') {
@@ -259,7 +268,10 @@ export class LedgerModel {
   // Users
 
   private get subscribed(): UserRow[] {
-    return [...this.state.users.values()].filter(({ subscribed }) => subscribed).sort(comparePlaces)
+    const { users } = this.state
+    if (this.inOrderOf.users !== users || this.inOrderOf.changes !== this.changes)
+      this.inOrderOf = { users, changes: this.changes, rows: [...users.values()].sort(comparePlaces) }
+    return this.inOrderOf.rows.filter(({ subscribed }) => subscribed)
   }
 
   countOfPass(...[pass, except, counted]: Parameters<UserStore['countOfPass']>): UsersOfPass {
@@ -373,7 +385,9 @@ export class LedgerModel {
   // Attempts
 
   private deliveries(is: (delivery: DeliveryRow) => boolean): DeliveryRow[] {
-    return [...this.state.deliveries.values()].filter(is)
+    const found: DeliveryRow[] = []
+    for (const delivery of this.state.deliveries.values()) if (is(delivery)) found.push(delivery)
+    return found
   }
 
   /** Claims each push in its scope and writes its deliveries, the first `attemptsMax` with their first attempt. */
@@ -866,10 +880,12 @@ export class LedgerModel {
   // What others do beside a push
 
   addUser(user: Omit<UserRow, 'owedAt' | 'begunAt'>): void {
+    this.changes++
     this.state.users.set(user.id, { owedAt: null, begunAt: null, ...user })
   }
 
   removeUser(id: number): void {
+    this.changes++
     this.state.users.delete(id)
   }
 

@@ -6,6 +6,7 @@ import type { AttemptStore, Ledger, PlanSource, ReceiverStore, RunStore, UserSto
 import type { UserToServe } from '../../src/push/whom/pass.ts'
 import { markQueries, serialiseQuery } from '../../src/users/query.ts'
 import type { LedgerModel, Listed } from './ledger-model.ts'
+import { remember } from './remember.ts'
 
 export interface Way {
   /**
@@ -16,6 +17,15 @@ export interface Way {
   /** As `rideOut` of the database: again while the database is away. */
   rideOut: Ledger['rideOut']
 }
+
+const serialise = remember(
+  (place: string) => place,
+  (value) => serialiseQuery({ type: 'zipcode', value, radius: 0 }),
+)
+const markPlaces = remember((queries: readonly string[]) => queries.join(), markQueries)
+const serialisePlaces = (places: readonly string[]) => places.map(serialise)
+
+export const markOf = (places: readonly string[]) => markPlaces(serialisePlaces(places))
 
 /** The leads of one delivery: so few that pushes have several parts. */
 const leadsPerPart = 2
@@ -147,8 +157,8 @@ class ModelPlans implements PlanSource {
     const places = await surely('findQueries', () => users.map(({ id }) => model.state.users.get(id)?.places ?? []))
     if (this.reading.server !== this.findServer()) this.forget()
     const { reading } = this
-    const queries = places.map((own) => own.map((value) => serialiseQuery({ type: 'zipcode', value, radius: 0 })))
-    const marks = queries.map((own) => markQueries(own))
+    const queries = places.map(serialisePlaces)
+    const marks = queries.map(markPlaces)
     const before = await surely('findLeadsBefore', () =>
       users.map((user, at) => model.findLeadsBefore(user, marks[at] ?? 0, compared)),
     )

@@ -12,7 +12,7 @@ import type { Random } from '../chaos/random.ts'
 import type { LedgerModel } from './ledger-model.ts'
 import { modelLedger, type Way } from './model-ledger.ts'
 import type { SimulatedReceiver } from './receiver.ts'
-import type { World } from './world.ts'
+import type { Timer, World } from './world.ts'
 
 class Absence extends Error {}
 
@@ -34,10 +34,6 @@ export type End = { is: 'ended'; end: PushEnd } | { is: 'failed'; error: unknown
 function describeEnd(end: End): string {
   if (end.is === 'killed') return 'killed'
   return end.is === 'failed' ? String(end.error) : `ok ${end.end.ok}, came to its end ${end.end.cameToEnd}`
-}
-
-interface Timer {
-  cancelled: boolean
 }
 
 export class SimulatedProcess {
@@ -161,52 +157,44 @@ export class SimulatedProcess {
   }
 
   /** What comes to the process: nothing once it is dead, and all at once when it is thawed. */
-  private deliver(call: () => void): void {
+  private deliver(call: () => void, timer?: Timer): void {
     const { world } = this.around
     if (this.isDead) return
-    if (world.now < this.frozenUntil) world.at(this.frozenUntil, () => this.deliver(call))
+    if (world.now < this.frozenUntil) world.at(this.frozenUntil, () => this.deliver(call, timer), timer)
     else call()
   }
 
-  private after(ms: number, call: () => void): void {
-    this.around.world.after(ms, () => this.deliver(call))
+  private after(ms: number, call: () => void, timer?: Timer): void {
+    this.around.world.after(ms, () => this.deliver(call, timer), timer)
   }
 
   private readonly clock: Clock = {
     now: () => this.around.world.now,
     after: (ms, call) => {
-      const timer: Timer = { cancelled: false }
+      const timer: Timer = { isOff: false }
       // Node.js knows whole milliseconds
-      this.after(Math.max(1, Math.trunc(ms)), () => {
-        if (!timer.cancelled) call()
-      })
+      this.after(Math.max(1, Math.trunc(ms)), call, timer)
       return timer
     },
     every: (ms, call) => {
-      const timer: Timer = { cancelled: false }
-      const next = () =>
-        this.after(ms, () => {
-          if (timer.cancelled) return
-          next()
-          call()
-        })
-      next()
+      const timer: Timer = { isOff: false }
+      const again = () => {
+        this.after(ms, again, timer)
+        call()
+      }
+      this.after(ms, again, timer)
       return timer
     },
     cancel: (timer) => {
-      if (timer) (timer as Timer).cancelled = true
+      if (timer) (timer as Timer).isOff = true
     },
     soon: (call) => {
-      const timer: Timer = { cancelled: false }
-      this.around.world.soon(() =>
-        this.deliver(() => {
-          if (!timer.cancelled) call()
-        }),
-      )
+      const timer: Timer = { isOff: false }
+      this.around.world.soon(() => this.deliver(call, timer), timer)
       return timer
     },
     cancelSoon: (timer) => {
-      ;(timer as Timer).cancelled = true
+      ;(timer as Timer).isOff = true
     },
   }
 

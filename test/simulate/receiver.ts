@@ -3,6 +3,7 @@ import { gunzipSync } from 'node:zlib'
 import type { Http } from '../../src/http/client.ts'
 import type { HttpAnswer, HttpNoAnswer, HttpOutcome } from '../../src/http/exchange.ts'
 import type { Random } from '../chaos/random.ts'
+import { remember } from './remember.ts'
 import type { Manner, Scenario } from './scenario.ts'
 import type { World } from './world.ts'
 
@@ -22,6 +23,11 @@ export interface OnWire {
   toldMs: number | undefined
   told: HttpOutcome | undefined
 }
+
+const gunzip = remember(
+  (bytes: Buffer) => bytes.toString('latin1'),
+  (bytes) => gunzipSync(bytes).toString(),
+)
 
 type Post = Parameters<Http['post']>[0]
 
@@ -64,7 +70,7 @@ export class SimulatedReceiver {
       gzip,
       key: headerOf('X-Idempotency-Key'),
       receiverKey: headerOf('X-Service-API-Key'),
-      body: (gzip ? gunzipSync(bytes) : bytes).toString(),
+      body: gzip ? gunzip(bytes) : bytes.toString(),
       atMs: this.world.now,
       arrived: false,
       toldMs: undefined,

@@ -3,10 +3,16 @@
  * happens by chance, so a run is the same each time.
  */
 
+/** What is to happen may be called off. */
+export interface Timer {
+  isOff: boolean
+}
+
 interface Happening {
   at: number
   nth: number
   call: () => void
+  timer: Timer | undefined
 }
 
 /** Runs what promises have to do by now; Node.js does so after each callback, and only there. */
@@ -19,15 +25,15 @@ export class World {
   private nth = 0
   /** A heap by time. */
   private readonly queue: Happening[] = []
-  private turns: (() => void)[] = []
+  private turns: { call: () => void; timer: Timer | undefined }[] = []
 
-  after(ms: number, call: () => void): void {
-    this.at(this.now + ms, call)
+  after(ms: number, call: () => void, timer?: Timer): void {
+    this.at(this.now + ms, call, timer)
   }
 
-  at(at: number, call: () => void): void {
+  at(at: number, call: () => void, timer?: Timer): void {
     const { queue } = this
-    const happening = { at: Math.max(at, this.now), nth: this.nth++, call }
+    const happening = { at: Math.max(at, this.now), nth: this.nth++, call, timer }
     let place = queue.length
     queue.push(happening)
     while (place > 0) {
@@ -40,8 +46,8 @@ export class World {
   }
 
   /** Once what happens at this moment is over. */
-  soon(call: () => void): void {
-    this.turns.push(call)
+  soon(call: () => void, timer?: Timer): void {
+    this.turns.push({ call, timer })
   }
 
   /** Lets things happen until `isOver`, or until nothing is left, `untilMs` is past, or there were too many. Returns whether it is over. */
@@ -52,12 +58,14 @@ export class World {
       if (this.turns.length > 0) {
         const { turns } = this
         this.turns = []
-        for (const turn of turns) {
-          turn()
+        for (const { call, timer } of turns) {
+          if (timer?.isOff) continue
+          call()
           settle()
         }
         continue
       }
+      while (this.queue[0]?.timer?.isOff) this.take()
       const next = this.queue[0]
       if (next === undefined || next.at > untilMs) return false
       this.take()
