@@ -13,11 +13,11 @@ export function plural(value: number, noun: string): string {
 export const listed = (items: readonly string[], joint = 'and'): string =>
   [...items.slice(0, -2), items.slice(-2).join(` ${joint} `)].join(', ')
 
-/** Of a delivery that is one of several: `, part 2 of 3`; else nothing. */
+/** For a delivery that is one of several: `, part 2 of 3`; else nothing. */
 export const partOf = ({ part, parts }: { part: number; parts: number }): string =>
   parts > 1 ? `, part ${part} of ${parts}` : ''
 
-/** What an attempt got: `HTTP 503`, or no answer. */
+/** The answer to an attempt: `HTTP 503`, or no answer. */
 export const answerOf = (httpStatus: number | null): string =>
   httpStatus === null ? 'no answer' : `HTTP ${httpStatus}`
 
@@ -25,7 +25,7 @@ const byteUnits = ['B', 'kB', 'MB', 'GB', 'TB']
 
 /** A size in decimal units: 123456789 as `123.5 MB`. */
 export function bytes(value: number): string {
-  // what rounds to 1000.0 is one of the next unit
+  // a value that rounds to 1000.0 is 1 of the next unit
   const at = byteUnits.findIndex((_, unit) => value < 999.95 * 1_000 ** unit || unit === byteUnits.length - 1)
   return at === 0 ? `${value} B` : `${(value / 1_000 ** at).toFixed(1)} ${byteUnits[at]}`
 }

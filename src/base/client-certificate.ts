@@ -9,13 +9,13 @@ export interface ClientCertificate {
   clientKey?: string | undefined
 }
 
-/** What connections to the receiver present; undefined: nothing. Read once: a push makes many connections. */
+/** The certificate for connections to the receiver; undefined: none. Read once: a push makes many connections. */
 export function buildSecureContext({ clientCert, clientKey }: ClientCertificate): SecureContext | undefined {
   if (clientCert === undefined || clientKey === undefined) return undefined
   return createSecureContext({ cert: clientCert, key: clientKey })
 }
 
-/** What is wrong with two that can each be read, without a value; undefined: nothing. */
+/** The fault of a readable certificate and key together, without a value; undefined: none. */
 export function findClientTrouble({ clientCert, clientKey }: ClientCertificate): string | undefined {
   if (clientCert === undefined && clientKey === undefined) return undefined
   if (clientCert === undefined || clientKey === undefined) {

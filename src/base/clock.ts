@@ -1,4 +1,4 @@
-/** Time as a program meets it: what it takes to let a program run in a time of its own. */
+/** The clock and the timers of a program, behind an interface, so that a test can run it in virtual time. */
 
 export type Timer = object
 export type Turn = object
@@ -10,7 +10,7 @@ export interface Clock {
   /** Does not keep the process alive. */
   every(ms: number, call: () => void): Timer
   cancel(timer: Timer | undefined): void
-  /** As soon as what happens at this moment is over. */
+  /** As soon as the work of this moment is done. */
   soon(call: () => void): Turn
   cancelSoon(turn: Turn): void
 }

@@ -34,7 +34,7 @@ interface Definition {
   secret?: true | 'value alone'
 }
 
-/** Every setting: its variable, what it may hold, its default. */
+/** Every setting: its variable, its allowed values, its default. */
 export const definitions = {
   databaseUrl: { name: 'DATABASE_URL', schema: postgresUrl, secret: true },
   home: {
@@ -104,7 +104,7 @@ export const settingNames = Object.keys(definitions) as SettingName[]
 
 type Value<K extends SettingName> = z.output<(typeof definitions)[K]['schema']>
 
-/** The settings `K`, checked; one without a default is undefined where it is not set. */
+/** The settings `K`, checked; one without a default is undefined if it is not set. */
 export type Settings<K extends SettingName> = Readonly<{
   // without a home folder there is a DATABASE_URL, and nothing reads `home`
   [P in K]: P extends 'home'
@@ -124,7 +124,7 @@ export interface SettingsSource {
 
 const known: ReadonlySet<string> = new Set(Object.values(definitions).map(({ name }) => name))
 
-/** Undefined for a user who has none: a container may run with an id that the system does not know. */
+/** The home folder; undefined for a user without one: a container may run with an id that the system does not know. */
 export function findUserHome(env: SettingsSource['env']): string | undefined {
   if (env.HOME) return env.HOME
   try {
@@ -148,10 +148,10 @@ const wrongSettings = (problems: readonly string[]) =>
     hint: 'Nothing was done. Correct the settings and run it again.',
   })
 
-/** A setting as it holds now, and where it comes from. */
+/** A setting in force, and its source. */
 export interface SettingInForce {
   name: string
-  /** As it was written, or the default; undefined for a secret, and where nothing is set. */
+  /** The text as written, or the default; undefined for a secret, and if nothing is set. */
   value: string | undefined
   /** The host and port of a secret that is a URL. */
   host: string | undefined
@@ -162,7 +162,7 @@ export interface SettingInForce {
   isSet: boolean
 }
 
-/** The settings with all that is wrong about them; nothing is thrown. */
+/** The settings with all their faults; nothing is thrown. */
 export interface Inspection<K extends SettingName> {
   /** The valid ones, defaults included. */
   settings: Partial<Settings<K>>
@@ -210,7 +210,7 @@ export function inspectSettings<const K extends SettingName>(
     })
     if (text === undefined) {
       const why = needed[key]
-      // a file that cannot be read is told already; an empty one holds no value
+      // a file that cannot be read is reported already; an empty one has no value
       if (why !== undefined && !wrong.has(key))
         problems.push(
           file
@@ -245,8 +245,8 @@ export function inspectSettings<const K extends SettingName>(
 }
 
 /**
- * The settings that `names` lists. Every name in the environment is checked, the values only of those. `needed` says of
- * settings without a default why the command cannot do without. Throws a `usage` error whose message has one line a problem.
+ * The settings that `names` lists. Every name in the environment is checked, the values only of those. `needed` says why the command
+ * needs settings without a default. Throws a `usage` error whose message has one line a problem.
  */
 export function readSettings<const K extends SettingName>(
   names: readonly K[],
@@ -258,7 +258,7 @@ export function readSettings<const K extends SettingName>(
   return Object.freeze(settings) as Settings<K>
 }
 
-/** Through which proxies requests go (contract 2): URLs by the scheme of the target, and the hosts that need none. */
+/** The proxies for requests (contract 2): URLs by the scheme of the target, and the hosts that need none. */
 export interface Proxies {
   http?: string
   https?: string
@@ -298,7 +298,7 @@ export function readProxies(source: SettingsSource): Proxies {
   return Object.fromEntries(findProxiesInForce(source).map(({ key, url }) => [key, url]))
 }
 
-/** The variables that a child process of leadpush inherits: settings, and what libraries and systems look for. */
+/** The variables that a child process of leadpush inherits: settings, and those of libraries and systems. */
 const inherited =
   /^(DATABASE_URL(_FILE)?|LEADPUSH_\w+|PG[A-Z]+|https?_proxy|no_proxy|NODE_\w+|SSL_CERT_(FILE|DIR)|OPENSSL_CONF|PATH|HOME|USER|TMPDIR|TZ|LANG|LC_\w+|XDG_DATA_HOME)$/i
 
@@ -329,7 +329,7 @@ export function readTogether<A, B>(first: () => A, second: () => B): [A, B] {
   return both as [A, B]
 }
 
-/** As `readSettings`, with the proxies where `names` has `proxies`: the problems of both are one error. */
+/** Like `readSettings`, with the proxies if `names` has `proxies`: the problems of both are one error. */
 export function readNamed(
   names: readonly (SettingName | 'proxies')[],
   source: SettingsSource,
@@ -353,7 +353,7 @@ export function findInForce(source: Omit<SettingsSource, 'flags'>): SettingInFor
   return readTogether(findOwn, () => findProxiesInForce(source)).flat()
 }
 
-/** What `DATABASE_URL` leaves out, as libpq's own variables have it. */
+/** The values of libpq's own variables, for parts that `DATABASE_URL` leaves out. */
 export function readPostgresVariables({ PGHOST, PGPORT, PGSSLMODE }: SettingsSource['env']): {
   host: string
   port: number

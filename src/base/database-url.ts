@@ -1,8 +1,8 @@
-/** Reads `DATABASE_URL` as libpq does (contract 2), and refuses by name what of libpq's parameters is not honoured. */
+/** Reads `DATABASE_URL` as libpq does (contract 2), and refuses by name the parameters of libpq that are not honoured. */
 
-/** Where the database is, and how it is reached. What is undefined was not given. */
+/** The place of the database, and the way to it. Undefined values were not given. */
 export interface DatabaseAddress {
-  /** In the order of the URL; none was given where it is empty. A host that begins with / is a folder of a Unix socket. */
+  /** In the order of the URL; empty if none was given. A host that begins with / is a folder of a Unix socket. */
   hosts: { host: string; port: number | undefined }[]
   user: string | undefined
   password: string | undefined
@@ -20,7 +20,7 @@ export const databaseUrlAllowed =
 class NotHonoured extends Error {}
 
 const anything = /^/
-/** The parameters that are honoured, with the values that are. */
+/** The honoured parameters, with their honoured values. */
 const honoured: Record<string, RegExp | readonly string[]> = {
   host: anything,
   port: /^\d*(,\d*)*$/,

@@ -1,6 +1,6 @@
 /**
- * Figures in Prometheus' text format 0.0.4: of `serve` for a scrape, and of a run for node exporter's textfile collector. It is made
- * at once, since a process that is exiting can wait for nothing.
+ * Figures in Prometheus' text format 0.0.4: of `serve` for a scrape, and of a run for node exporter's textfile collector. The text is
+ * made synchronously, since a process that is exiting cannot wait.
  */
 
 export const expositionType = 'text/plain; version=0.0.4; charset=utf-8'
@@ -16,7 +16,7 @@ export class Durations {
   private sum = 0
   private count = 0
 
-  /** `bounds`: the upper ends of the buckets but for the last, which has none. */
+  /** `bounds`: the upper ends of the buckets except the last, which has none. */
   constructor(bounds: readonly number[]) {
     this.bounds = bounds
     this.counts = bounds.map(() => 0)
@@ -37,7 +37,7 @@ export class Durations {
   }
 }
 
-/** A value, or values by their labels; undefined where it is not known: then the metric is left out. */
+/** A value, or values by their labels; undefined if unknown: then the metric is left out. */
 type Value<T> = T | readonly (readonly [Labels, T])[] | undefined
 
 const isList = <T>(value: T | readonly (readonly [Labels, T])[]): value is readonly (readonly [Labels, T])[] =>

@@ -23,7 +23,7 @@ export function* describeIssues(issues: readonly z.core.$ZodIssue[], value: unkn
     const place = JSON.stringify(path)
     if (told.has(place)) continue
     told.add(place)
-    // the schema's own message describes a value, and would mislead where the value is missing
+    // the schema's own message describes a value, and would mislead if the value is missing
     const isMissing = path.length > 0 && valueAt(value, path) === undefined
     yield { path, message: isMissing ? 'is missing' : message, code }
   }

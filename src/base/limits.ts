@@ -1,6 +1,6 @@
 /** Every fixed limit of the interface and of leadpush itself, each named once. Sizes are bytes, times milliseconds. */
 
-/** contract 4.3: what one query may bring to a delivery. */
+/** contract 4.3: the leads that one query may bring to a delivery. */
 export const leadsPerQueryMax = 300
 /** contract 4.2: one request body. */
 export const bodyBytesMax = 5_000_000
@@ -12,9 +12,9 @@ export const receiverKeyCharsMax = 50
 export const neverValidReceiverKey = 'leadpush-key-that-is-never-valid'
 /** contract 4.5: a 2xx response that is longer counts as ended here; the connection is closed. */
 export const responseBytesMax = 64 * 1024
-/** contract 4.16: so much of what was said with a refusal is kept. */
+/** contract 4.16: so many characters of a refusal's words are kept. */
 export const answerCharsMax = 300
-/** Of an answer that is no JSON so much is read for its first words. */
+/** So much of an answer that is not JSON is read for its first words. */
 export const answerTextBytesMax = 16 * 1024
 /** contract 2: the longest pause that a `Retry-After` can ask for. */
 export const retryAfterMsMax = 5 * 60_000
@@ -58,13 +58,13 @@ export const outagePauseMsMax = 5 * 60_000
 export const outageSecondMs = 3_600_000
 /** contract 4.12: how long a pace that a receiver asked for is kept for later runs. */
 export const paceDays = 30
-/** Whether the receiver can be reached at all is looked at so often while it is down, and for so long each time. */
+/** While the receiver is down, a connection to it is tried so often, for so long each time. */
 export const outageCheckMs = 10_000
-/** So often a push asks what others found out about the receiver. */
+/** A push reads the findings of others about the receiver so often. */
 export const outageLookMs = 1_000
 /** contract 2, `LEADPUSH_DATABASE_AWAY`: its default. A database that is away for longer ends the command. */
 export const databaseAwayMsDefault = 120_000
-/** A connection of a command of short statements on which the database says nothing for so long leads nowhere: its machine may be gone. */
+/** A command of short statements gives up a connection that is silent for so long: the database's machine may be gone. */
 export const databaseSilentMsMax = 25_000
 /** contract 5.3: so soon after a user's last subscription push no further one is owed. */
 export const subscriptionPauseMs = 60_000
@@ -76,7 +76,7 @@ export const pingPauseMs = 200
 export const pingBodyBytesMax = 10_000
 /** contract 3, `status --check`: so long after the last `push --all` that finished a monitor must call. */
 export const monitoredRunDays = 8
-/** contract 3, `status --check`: what was left, due or failing for so long is an alarm. */
+/** contract 3, `status --check`: users left, triggers due or hooks failing for so long are an alarm. */
 export const leftDays = 1
 /** contract 3, `status --check`: so much of the subscribed users without a lead is an alarm. */
 export const withoutLeadShare = 0.5
@@ -94,7 +94,7 @@ export const hookLookupMsMax = 5_000
 export const hookRemovalTimeoutMs = 5_000
 /** contract 6.1: new leads for one hook of one run. */
 export const leadsPerHookMax = 300
-/** contract 6.1, 6.4: so long dropped and abandoned triggers are kept for that. */
+/** contract 6.1, 6.4: so long dropped and abandoned triggers are kept for `trigger --again`. */
 export const lostKeptDays = 30
 /** contract 6.2 */
 export const triggerRunMsMax = 10 * 60_000
@@ -121,24 +121,24 @@ export const failuresInARow = 5
  */
 export const triggersPerHostSecondMax = 30
 export const hostTurnSpacingMs = 1_050 / triggersPerHostSecondMax
-/** So long a hook is shown as in trouble after a trigger for it was given up, or dropped. */
+/** For so long a hook is shown as in trouble after a trigger for it was abandoned or dropped. */
 export const abandonedShownDays = 7
 
 /** Rows that `prune` deletes in one transaction. */
 export const pruneRowsMax = 5_000
-/** So long `prune` rebuilds indexes: somebody's transaction that never ends must not hold it up. */
+/** `prune` rebuilds indexes for so long at most: another transaction that never ends must not hold it up. */
 export const indexRebuildMsMax = 30 * 60_000
 /** Listings that `leads forget` erases in one transaction. */
 export const listingsPerErasureMax = 5_000
 /** Erased versions whose deliveries `leads forget` counts. */
 export const versionsCountedMax = 100_000
-/** `leads forget` waits for attempts that were under way with what it erased, two of the longest; for no longer. */
+/** `leads forget` waits for attempts under way with erased listings, for so long at most: that of two longest attempts. */
 export const eraseWaitMsMax = 20 * 60_000
-/** So long a process that was frozen, or lost its database, may still go on with the run that it had begun. */
+/** For so long a process that was frozen, or lost its database, may still continue its run. */
 export const frozenRunDays = 35
-/** contract 4.14: what is younger than so many days is what later weeks are compared with. */
+/** contract 4.14: later weeks are compared with data younger than so many days. */
 export const comparedDays = 60
-/** So long an import is kept: when its listings came is told of younger ones alone. */
+/** An import is kept for so long: only the first imports of younger listings are known. */
 export const importDays = 60
 /** contract 4.14: the weeks before that the median is of, and how many listings it must be of. */
 export const comparedWeeksMax = 4
@@ -156,7 +156,7 @@ export const databaseAnswerMsMax = 2_000
 export const lockWaitMsMax = 1_500
 /** contract 5.3: child processes of `serve` at once. */
 export const pushChildrenMax = 2
-/** contract 5.3: where more users wait for a subscription push, one child process serves all of them. */
+/** contract 5.3: if more users wait for a subscription push, one child process serves all of them. */
 export const pushesAloneMax = 4
 /** So long after a 415 to a compressed delivery the receiver's `Accept-Encoding` counts for nothing (contract 4.17). */
 export const gzipRefusalMs = 86_400_000

@@ -1,4 +1,4 @@
-/** "Did you mean": the known names that are spelt most like one that is unknown. */
+/** "Did you mean": the known names that are spelt most like an unknown one. */
 import { distance } from 'fastest-levenshtein'
 
 const bare = (name: string) => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '')
@@ -10,7 +10,7 @@ export function spellingDistance(one: string, other: string): number {
   return longest === 0 ? 1 : distance(a, b) / longest
 }
 
-/** Up to three of `known`, the nearest first; none where all are spelt quite differently. */
+/** Up to three of `known`, the nearest first; none if all are spelt quite differently. */
 export function nearestNames(name: string, known: Iterable<string>): string[] {
   const found = [...new Set(known)].map((other) => ({ other, far: spellingDistance(name, other) }))
   const near = found.filter(({ far }) => far <= 0.5).sort((a, b) => a.far - b.far)

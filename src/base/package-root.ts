@@ -1,4 +1,4 @@
-/** Where the package's own files are (`sql/`, `demo/`, `package.json`), from the sources as from what is built of them. */
+/** The folder of the package's own files (`sql/`, `demo/`, `package.json`), seen from the sources or from the bundle. */
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'

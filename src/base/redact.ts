@@ -1,9 +1,9 @@
 /**
- * Takes out of a text of the receiver, or of a hook, what must not be kept (contract 4.16): keys that it may repeat, e-mail
- * addresses, phone numbers. The text may have them encoded, so it is decoded first.
+ * Takes keys, e-mail addresses and phone numbers out of a text of the receiver, or of a hook (contract 4.16). The text may have them
+ * encoded, so it is decoded first.
  */
 
-/** Stands for what was taken out. */
+/** Replaces the parts that were taken out. */
 export const removed = '…'
 
 /** Texts are decoded so often at most: a JSON text within a JSON text within HTML. */
@@ -66,7 +66,7 @@ const localPart = `(?:"[^"@]{0,${emailPartCharsMax}}"|[^\\s@<>()\\[\\],;:"]{1,${
 /** `@`, or the word in brackets, as people write it against collectors. */
 const at = '(?:@|[(\\[{<]\\s{0,3}at\\s{0,3}[)\\]}>])'
 const email = new RegExp(`${localPart}?\\s{0,3}${at}\\s{0,3}[\\p{L}\\p{N}._…-]{0,${emailPartCharsMax}}`, 'giu')
-/** Seven digits or more, with what people write between them. */
+/** Seven digits or more, with the signs that people write between them. */
 const phone = /[+(]{0,2}\p{Nd}(?:[^\p{L}\p{N},;:]{0,6}\p{Nd}){6,}/gu
 
 /** `secrets`: parts of the request that the receiver may repeat, such as the user's key; removed in upper and lower case. */

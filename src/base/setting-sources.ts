@@ -22,8 +22,8 @@ function nearest(name: string, known: ReadonlySet<string>): string {
 const writableByOthers = 0o022
 
 /**
- * Throws where another user has, or may have, put the file or a link to it there: `.env` is obeyed in any folder where a command runs, and
- * could send keys and leads to them.
+ * Throws if another user has, or may have, put the file or a link to it there: `.env` is obeyed in any folder where a command runs, and
+ * could send keys and leads to that user.
  */
 function refuseStrange(found: Stats, link: Stats): void {
   const why = 'in a shared folder it could send keys and leads elsewhere'
@@ -56,7 +56,7 @@ function parseDotEnv(path: string): DotEnv {
 /** By the environment of a command and by path: a command asks several times, and a pipe can be read once. */
 const dotEnvs = new WeakMap<Environment, Map<string, DotEnv>>()
 
-/** What `.env` in the folder says, as it was when the command first asked. */
+/** The content of `.env` in the folder, when the command first asked. */
 export function readDotEnv({ env, cwd }: { env: Environment; cwd: string }, problems: string[]): Environment {
   const path = join(cwd, '.env')
   const found = dotEnvs.get(env)?.get(path) ?? parseDotEnv(path)
@@ -66,8 +66,7 @@ export function readDotEnv({ env, cwd }: { env: Environment; cwd: string }, prob
 }
 
 /**
- * The environment, filled in by `.env` where the environment sets neither NAME nor NAME_FILE. Names that are not `known`
- * become problems.
+ * The environment, filled in by `.env` if the environment sets neither NAME nor NAME_FILE. Names that are not `known` become problems.
  */
 export function mergeSources(
   { env, cwd }: { env: Environment; cwd: string },
@@ -104,8 +103,8 @@ function isPlainlyPath(text: string, cwd: string): boolean {
 }
 
 /**
- * The value of NAME, or what the file holds that NAME_FILE names; undefined for an empty one, and with a problem. `isSecret`: the
- * problem shows what NAME_FILE holds only where that is plainly a path.
+ * The value of NAME, or the content of the file that NAME_FILE names; undefined if it is empty, or with a problem. `isSecret`: the
+ * problem shows the value of NAME_FILE only if that is plainly a path.
  */
 export function readValue(
   name: string,

@@ -86,7 +86,7 @@ export const ranges = z
     refuse('IP addresses or ranges, separated by commas: 10.0.0.1,10.1.0.0/16'),
   )
 
-/** As a URL's parser spells it, without a final dot; undefined for what is no host name or address. */
+/** As a URL's parser spells it, without a final dot; undefined if it is not a host name or an address. */
 function spellHost(text: string): string | undefined {
   if (!/^[^\s/?#@\\:*]+$/.test(text) && isIP(text.replace(/^\[(.*)\]$/, '$1')) !== 6) return undefined
   const url = `https://${isIP(text) === 6 ? `[${text}]` : text}/`
@@ -108,12 +108,12 @@ export const hosts = z
     refuse('host names, addresses or *.example.com for subdomains, separated by commas, without a scheme or a port'),
   )
 
-/** Of the abbreviations those that are names of the IANA list. */
+/** The abbreviations that are names of the IANA list. */
 const shortZones = /^(CET|EET|EST|GMT|HST|MET|MST|PRC|ROC|ROK|UCT|UTC|WET)$/i
 
 /**
- * Of these names those that have summer time, with the zones that IANA links them to. To PostgreSQL they are abbreviations, and so
- * offsets that never change.
+ * The abbreviations with summer time, and the zones that IANA links them to. To PostgreSQL they are abbreviations, and so offsets that
+ * never change.
  */
 const linkedZones: Readonly<Record<string, string>> = {
   CET: 'Europe/Brussels',

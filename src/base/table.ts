@@ -1,4 +1,4 @@
-/** A table apart from where it is shown: `cli/table.ts` lays it out for a terminal, `inspect/page/table.ts` for a page. */
+/** A table without its looks: `cli/table.ts` lays it out for a terminal, `inspect/page/table.ts` for a page. */
 import { formatCount } from './amounts.ts'
 
 export interface Column {
@@ -13,7 +13,7 @@ export type Tone = 'good' | 'bad' | 'doubtful' | 'faint'
 
 interface ToldCell {
   text: string
-  /** The value to sort by, where that is not the text. */
+  /** The value to sort by, if that is not the text. */
   sort?: number | string
   tone?: Tone
   /** On a page the text leads there, if it is http or https. */

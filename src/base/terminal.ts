@@ -1,5 +1,5 @@
 /**
- * What the environment says about the terminal, and whether it may name a format for the log. Every start of the program loads
+ * Reads from the environment what the terminal can do, and whether it may name a format for the log. Every start of the program loads
  * this file, and many need no settings: it is small and apart from them.
  */
 import { existsSync } from 'node:fs'

@@ -1,6 +1,6 @@
-/** What an `Accept-Encoding` in an answer says of the requests that may follow (RFC 9110, 12.5.3). */
+/** Reads an `Accept-Encoding` in an answer, which is about later requests (RFC 9110, 12.5.3). */
 
-/** Of an entry, its name and weight: `gzip;q=0.5`. */
+/** The name and the weight of an entry: `gzip;q=0.5`. */
 function parseEntry(entry: string): { coding: string; weight: number } {
   const [coding = '', ...parameters] = entry.split(';').map((part) => part.trim().toLowerCase())
   const weight = parameters.find((parameter) => /^q\s*=/.test(parameter))?.replace(/^q\s*=\s*/, '')

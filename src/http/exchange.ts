@@ -23,14 +23,14 @@ export interface HttpAnswer {
 
 export interface HttpNoAnswer {
   kind: 'no-answer'
-  /** false: certainly nothing of the request reached the peer. */
+  /** False: certainly nothing of the request reached the peer. */
   sent: boolean
   stage: TroubleStage
   /** One line in plain words, without secrets and without text from the peer. */
   error: string
   code: string | undefined
   reused: boolean
-  /** It is the proxy that was not reached. */
+  /** The proxy was not reached. */
   atProxy?: boolean
 }
 
@@ -45,11 +45,11 @@ interface Controller {
   abort(reason: Error): void
 }
 
-/** What an exchange needs to know of its slot: the connection made for it last, and whether that has carried a request. */
+/** The state of a slot for an exchange: its last connection, and whether that has carried a request. */
 export interface ExchangeSlot {
   socket: Socket | undefined
   used: boolean
-  /** Whether what comes next over that connection begins an answer. */
+  /** Whether the next bytes over that connection begin an answer. */
   awaitsAnswer: boolean
   /** Whether requests go through a proxy. */
   readonly isProxied: boolean

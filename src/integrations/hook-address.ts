@@ -22,7 +22,7 @@ export interface HookRules {
   hosts?: readonly string[] | undefined
 }
 
-/** The rules of the settings. */
+/** The rules that the settings make. */
 export const hookRulesOf = (settings: {
   allowInsecureHooks: string | undefined
   hookHosts?: readonly string[] | undefined
@@ -37,8 +37,8 @@ export interface HookAddressOptions extends HookRules {
 const azureAddress = '168.63.129.16'
 
 /**
- * Whether the address is public: the whole internet agrees whose it is. Of IPv6 that is at most 2000::/3, without addresses
- * that hold an IPv4 address (mapped, NAT64, 6to4, Teredo).
+ * Whether the address is public, with one owner in the whole internet. In IPv6 that is at most 2000::/3, without addresses that
+ * contain an IPv4 address (mapped, NAT64, 6to4, Teredo).
  */
 export function isPublicAddress(address: string): boolean {
   if (isIP(address) === 0) return false
@@ -87,8 +87,8 @@ async function inTime<T>(looking: Promise<T>): Promise<T> {
 }
 
 /**
- * The addresses to which a connection to `hostname` (a name or an IP address) may go. Throws an error with the `code`
- * `ENOTPUBLIC` where one of them is not public, or the error of `FindAddresses`.
+ * The addresses to which a connection to `hostname` (a name or an IP address) may go. Throws an error with the `code` `ENOTPUBLIC` if one
+ * of them is not public, or the error of `FindAddresses`.
  */
 export async function findHookAddresses(
   hostname: string,
@@ -103,8 +103,8 @@ export async function findHookAddresses(
 }
 
 /**
- * What is wrong with the URL itself, as a sentence; undefined for nothing. Stricter than the parser: a URL that the parser
- * would repair is refused, so that everybody reads the same URL.
+ * The fault of the URL itself, as a sentence; undefined if there is none. Stricter than the parser: a URL that the parser would repair is
+ * refused, so that everybody reads the same URL.
  */
 export function findUrlProblem(url: string, { allowInsecure, hosts }: HookRules): string | undefined {
   if (url.length > 2 * hookUrlCharsMax || [...url].length > hookUrlCharsMax) {
@@ -151,8 +151,8 @@ const lookupProblems: Partial<Record<string, string>> = {
 }
 
 /**
- * What is wrong with a hook URL, as a sentence; undefined where it may be registered now. Looks its host name up. `isRegistered`: it
- * may also have a name that cannot be resolved now.
+ * The fault of a hook URL, as a sentence; undefined if it may be registered now. Looks its host name up. `isRegistered`: its name need
+ * not resolve now.
  */
 export async function checkHookUrl(
   url: string,

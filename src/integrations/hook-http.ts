@@ -32,7 +32,7 @@ export function createHookHttp(
 /** A removed hook, and whether its platform was told. */
 export interface ToldHook extends RemovedHook {
   httpStatus: number | null
-  /** Why the platform could not be told, or refused; null where it was told. */
+  /** Why the platform could not be told, or refused; null if it was told. */
   error: string | null
 }
 

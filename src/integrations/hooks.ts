@@ -12,10 +12,10 @@ import { spellHookUrl } from './hook-address.ts'
 /** The triggers that a hook may ask for (contract 5.3). */
 export const triggerKinds = ['new_lead', 'price_change', 'lead_gone'] as const satisfies readonly TriggerKind[]
 
-/** What registering a URL came to. A subscription push is owed where it is the integration's first hook. */
+/** The result of registering a URL. A subscription push is owed if it is the integration's first hook. */
 export type RegisteredHook = SubscriptionOwed & {
   hookId: string
-  /** False where the integration had the URL already, in any spelling. */
+  /** False if the integration had the URL already, in any spelling. */
   isNew: boolean
   /** Whether the hook was switched off until now (contract 6.5). */
   wasOff: boolean
@@ -32,9 +32,9 @@ export async function hasHook(db: Database, integrationId: number, url: string):
 }
 
 /**
- * Registers `url`, which `checkHookUrl` must have accepted, for `triggers`; undefined: `new_lead`, or what it asked for before.
- * What is due to it and no longer asked for ends. `too many`: the integration has 100 other hooks; `revoked`: the
- * integration ended after its key was looked up.
+ * Registers `url`, which `checkHookUrl` must have accepted, for `triggers`; undefined: `new_lead`, or the triggers that it has. Due
+ * triggers of a kind that it no longer has end. `too many`: the integration has 100 other hooks; `revoked`: the integration ended after
+ * its key was looked up.
  */
 export async function registerHook(
   db: Database,
@@ -86,7 +86,7 @@ export interface RemovedHook {
   url: string
 }
 
-/** Which hooks of an integration: one by its id or its URL, or all. */
+/** The chosen hooks of an integration: one by its id or its URL, or all. */
 export type HooksToRemove = { id: string } | { url: string } | 'all'
 
 /** Callers may send any text as an id. */
@@ -100,7 +100,7 @@ export async function removeHooks(db: Database, integrationId: number, which: Ho
   return uuidPattern.test(which.id) ? await deleteHooks(db, sql`${own} and id = ${which.id}`) : []
 }
 
-/** Removes the hooks for which `condition` holds. Locks them in the order of their ids, as recording outcomes does. */
+/** Removes the hooks that fulfil `condition`. Locks them in the order of their ids, as recording outcomes does. */
 export async function deleteHooks(db: Database, condition: RawBuilder<unknown>): Promise<RemovedHook[]> {
   const { rows } = await sql<RemovedHook>`
     with found as materialized (select id from hooks where ${condition} order by id for update)
@@ -109,7 +109,7 @@ export async function deleteHooks(db: Database, condition: RawBuilder<unknown>):
   return rows
 }
 
-/** The first two hooks whose ids begin with `text`, which may be anything; one of fewer than `idCharsMin` characters names none. */
+/** The first two hooks whose ids begin with `text`, which may be anything; none for fewer than `idCharsMin` characters. */
 export async function findHookIds(db: Database, text: string): Promise<string[]> {
   if (text.length < idCharsMin) return []
   const { rows } = await sql<{ id: string }>`

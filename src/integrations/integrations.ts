@@ -36,8 +36,8 @@ const makeSigningSecret = () => `whsec_${randomBytes(32).toString('base64')}`
 export const isOverlapping = sql<boolean>`coalesce(i.previous_until > clock_timestamp(), false)`
 
 /**
- * Makes an integration with the given key, or with a new one of 256 random bits. Throws `usage` for an unknown user, a
- * malformed key, and a key that an integration has already. Without `vault` the signing secret is stored as it is.
+ * Makes an integration with the given key, or with a new one of 256 random bits. Throws `usage` for an unknown user, a malformed key, and
+ * a key that an integration has already. Without `vault` the signing secret is stored in plain form.
  */
 export async function createIntegration(
   db: Database,
@@ -77,8 +77,8 @@ export async function createIntegration(
 }
 
 /**
- * Gives the integration a new key and a new signing secret. Those that it had count beside them for `overlapMs`; those before
- * them end now. Undefined where no integration has the id. `oldUntil`: when the old ones end.
+ * Gives the integration a new key and a new signing secret. The old ones count beside them for `overlapMs`; those before the old ones end
+ * now. Undefined if no integration has the id. `oldUntil`: when the old ones end.
  */
 export async function rotateIntegration(
   db: Database,
@@ -136,10 +136,10 @@ export async function findIntegrationByKey(db: Database, apiKey: string): Promis
 export interface ListedHook {
   id: string
   url: string
-  /** What it asked for (contract 5.3). */
+  /** The triggers that it asked for (contract 5.3). */
   triggers: TriggerKind[]
   createdAt: Date
-  /** The HTTP status that the last attempt got; null where no answer came. */
+  /** The HTTP status of the last attempt; null if no answer came. */
   lastStatus: number | null
   lastAt: Date | null
   /** How many listings beyond the newest of a run, and how many triggers given up, it ever missed. */
@@ -221,7 +221,7 @@ async function findHooksOf(db: Database, integrationIds: number[]): Promise<Map<
   return found
 }
 
-/** Ends an integration, its hooks and their triggers. Undefined where no integration has the id. */
+/** Ends an integration, its hooks and their triggers. Undefined if no integration has the id. */
 export async function revokeIntegration(
   db: Database,
   id: number,

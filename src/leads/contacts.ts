@@ -31,7 +31,7 @@ function findEmailsBetween(text: string, between: RegExp, before: RegExp): strin
 
 const findPlainEmails = (text: string) => findEmailsBetween(text, betweenEmails, /^['.]+/)
 
-/** An address may have the signs that also stand around one, such as `&`: it is found with them and without. */
+/** An address may contain signs that also stand around addresses, such as `&`: it is found with them and without. */
 function findEmails(text: string): string[] {
   if (!text.includes('@')) return []
   return [...findPlainEmails(text), ...findEmailsBetween(text, aroundEmails, /^['._%+-]+/)]
@@ -89,7 +89,7 @@ export function findContactsOf({ contactName, contactPhone, contactEmail }: Cont
   return [...new Set(isNumberLong(whole) ? [...found, withoutOne(whole)] : found)]
 }
 
-/** The contact that `text` is, an e-mail address or a phone number with or without an extension; undefined for any other text. */
+/** The contact in `text`, if it is an e-mail address or a phone number with or without an extension; undefined for any other text. */
 export function parseContact(text: string): string | undefined {
   const given = text.trim().replace(/^(?:mailto|tel):/i, '')
   if (given.includes('@')) {
@@ -117,8 +117,8 @@ export function readContactFields(json: string): ContactFields {
 }
 
 /**
- * SQL: a lead's JSON without its contacts. Inside a string every quote is escaped, so the first match of a key is the key; the
- * contact fields are followed by `fullAddress`, where the lead has one, and `address`.
+ * SQL: a lead's JSON without its contacts. Inside a string every quote is escaped, so the first match of a key is the key; the contact
+ * fields are followed by `fullAddress`, if the lead has one, and `address`.
  */
 export const withoutContacts = (json: string) =>
   `(split_part(${json}, ',"contactName":', 1) || ',"contactName":null,"contactPhone":null,"contactEmail":null'

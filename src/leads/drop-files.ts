@@ -1,4 +1,4 @@
-/** Reads the files of the Delete Request and Opt-out Platform: which list each is, and its work items. */
+/** Reads the files of the Delete Request and Opt-out Platform: the kind of each list, and its work items. */
 import { LeadpushError } from '../base/errors.ts'
 import { findRecordFile, readRecords } from '../records/read-records.ts'
 import {
@@ -24,7 +24,7 @@ export interface WorkItem {
   hash: Buffer
 }
 
-/** The files by their names. Throws `usage` for one that is not there, or of another kind. */
+/** The files by their names. Throws `usage` for a file that does not exist or is of another kind. */
 export function findDropFiles(names: readonly string[]): DropFile[] {
   return names.map((name) => {
     const type = parseDropFileName(name)
@@ -46,7 +46,10 @@ export function findDropFiles(names: readonly string[]): DropFile[] {
   })
 }
 
-/** The work items of a file, page by page; of removed ones those that leadpush takes. Throws `failed` where the file is broken. */
+/**
+ * The work items of a file, page by page; for a list of removed ones only those that leadpush takes. Throws `failed` if the file is
+ * broken.
+ */
 export async function* readWorkItems(file: DropFile, signal?: AbortSignal): AsyncGenerator<WorkItem[]> {
   try {
     yield* readPages(file, signal)

@@ -1,6 +1,7 @@
 /**
  * The files of California's Delete Request and Opt-out Platform (DROP): its technical specifications 1.2.0 of 2 July 2026, at
- * privacy.ca.gov/drop-for-data-brokers/technical-specifications. Names, columns, standardising, hashes and status codes stand here alone.
+ * privacy.ca.gov/drop-for-data-brokers/technical-specifications. Only this file has the names, columns, standardising, hashes and status
+ * codes.
  */
 import { hash } from 'node:crypto'
 import { basename } from 'node:path'
@@ -12,13 +13,13 @@ export type ListType = (typeof listTypes)[number]
 export const kindOfList = { Email: 'email', Phone: 'phone' } as const
 export type ListKind = (typeof kindOfList)[keyof typeof kindOfList]
 
-/** What a file holds. */
+/** The content of a file. */
 export type DropFileType = ListType | 'Removed'
 
 /** "Reference", file naming pattern; the identifier of a data broker is "currently 4 digits". */
 const namePattern = new RegExp(`^\\d{8}_\\d{4,10}_(${listTypes.join('|')}|Removed)(?:_[A-Za-z0-9]{1,10})?\\.csv$`)
 
-/** What a file holds by its name, under which its response is uploaded too; undefined where the name is not one of the platform's. */
+/** The content of a file by its name, under which its response is uploaded too; undefined if the name is not one of the platform's. */
 export function parseDropFileName(file: string): DropFileType | undefined {
   return namePattern.exec(basename(file))?.[1] as DropFileType | undefined
 }
@@ -38,10 +39,10 @@ export function parseDropHash(text: string): Buffer | undefined {
 /** "Standardization and hashing": e-mail without any white space, in lower case; dots and plus signs stay. */
 export const standardiseEmail = (text: string): string => text.replace(/\s+/g, '').toLowerCase()
 
-/** "Standardization and hashing": the last 10 digits of a phone number, or all where it has fewer. */
+/** "Standardization and hashing": the last 10 digits of a phone number, or all if it has fewer. */
 export const standardisePhone = (text: string): string => text.replace(/\D/g, '').slice(-10)
 
-/** The hash of an identifier, whose text is UTF-8; undefined where nothing is left of it. */
+/** The hash of an identifier, whose text is UTF-8; undefined if nothing is left of it. */
 export function hashIdentifier(kind: ListKind, text: string): Buffer | undefined {
   const standard = kind === 'email' ? standardiseEmail(text) : standardisePhone(text)
   return standard === '' ? undefined : hash('sha256', standard, 'buffer')

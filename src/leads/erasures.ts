@@ -1,6 +1,6 @@
 /**
- * Remembers what was erased as marks alone, one at a time (`lists` remembers many), and keeps it out of imports: drops the staged records
- * that match one, or their contacts where it keeps the listing.
+ * Remembers erased hrefs and contacts as marks, one at a time (`lists` remembers many), and keeps them out of imports: drops the staged
+ * records that match a mark, or only their contacts if the erasure keeps the listing.
  */
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
@@ -21,13 +21,13 @@ import {
   marksOfFields,
 } from './marks.ts'
 
-/** What is erased: a listing by its `href`, or all with a contact, as `parseContact` returns it. */
+/** The target of an erasure: a listing by its `href`, or all listings with a contact, as `parseContact` returns it. */
 export type Erasure = { href: string } | { contact: string }
 
-/** The identifier of a work item, as a consumer deletion list has it. */
+/** The identifier of a work item in a consumer deletion list. */
 export type ListedIdentifier = Pick<WorkItem, 'kind' | 'hash'>
 
-/** An erasure as it is stored, but for whether it redacts. */
+/** An erasure in its stored form, without the mark that it redacts. */
 export interface ErasureRow {
   mark: Buffer
   kind: 'href' | 'contact' | ListKind
@@ -45,21 +45,20 @@ export function toErasureRow(key: Buffer, erasure: Erasure | ListedIdentifier): 
   return { mark: markOfContact(key, contact), kind: 'contact', list_mark: listMarkOf(key, contact) ?? null }
 }
 
-/** SQL: how many of the rows `m`, which have the columns of `erasures`, say something new. */
+/** SQL: how many of the rows `m`, which have the columns of `erasures`, are new. */
 export const countNewErasures = (rows: string) =>
   `select count(*) as n from ${rows} m where not exists (select from erasures e where e.mark = m.mark and e.redacts <= m.redacts)`
 
 /**
- * SQL: records the rows `m`, which have the columns of `erasures`, and counts those that say something new. One that redacts takes
- * nothing back from one that erases.
+ * SQL: records the rows `m`, which have the columns of `erasures`, and counts the new ones. A redaction does not undo an erasure.
  */
 export const recordErasures = (rows: string) => `
   insert into erasures as e (mark, kind, list_mark, redacts) select mark, kind, list_mark, redacts from ${rows} m order by mark
   on conflict (mark) do update set redacts = false where e.redacts and not excluded.redacts`
 
 /**
- * Records an erasure: from then on imports refuse records with it, or, where it `redacts`, drop their contacts. Returns whether it is a
- * new one, and its mark.
+ * Records an erasure: from then on imports refuse matching records, or drop their contacts if it `redacts`. Returns whether it is new,
+ * and its mark.
  */
 export async function recordErasure(
   connection: Connection,
@@ -72,7 +71,7 @@ export async function recordErasure(
   return { isNew: rowCount === 1, mark }
 }
 
-/** Whether the listing was erased by its `href`. An erasure by a contact does not tell which listings it took. */
+/** Whether the listing was erased by its `href`. An erasure by a contact does not remember its listings. */
 export async function isErased(db: Database, href: string): Promise<boolean> {
   const mark = markOfHref(await findKey(db), href)
   const row = await db.selectFrom('erasures').select('redacts').where('mark', '=', mark).executeTakeFirst()
@@ -100,7 +99,7 @@ function findTexts(raw: Buffer): string[] {
   return [text, read]
 }
 
-/** Which kinds of erasures there are. */
+/** The kinds of erasures that exist. */
 interface Kinds extends MarkKinds {
   /** Erasures by `href` that keep the listing; `href` are the others. */
   hrefRedacts: boolean
@@ -119,8 +118,8 @@ async function findKinds(connection: Connection): Promise<Kinds> {
 const allKinds: MarkKinds = { href: true, contact: true, list: true }
 
 /**
- * The hits of those records that contain an erased URL or contact anywhere in their raw bytes, by their indexes. It reads the erasures
- * each time, since there may be new ones while a file is read.
+ * The hits of the records that contain an erased URL or contact anywhere in their raw bytes, by their indexes. It reads the erasures each
+ * time, since there may be new ones while a file is read.
  */
 export async function findHitsAmong(
   connection: Connection,
@@ -149,8 +148,8 @@ function padKey(key: Buffer): [inner: Buffer, outer: Buffer] {
 const contactBits = leadFields.reduce((bits, { name }, at) => (name.startsWith('contact') ? bits | (1 << at) : bits), 0)
 
 /**
- * Drops, or redacts, the rows `s` of the staging table for which `where` holds. Returns how many it dropped. A redacted row loses its
- * record as it came: if it cannot be imported, it is told and not kept.
+ * Drops, or redacts, the rows `s` of the staging table that fulfil `where`. Returns how many it dropped. A redacted row loses its raw
+ * record: if it cannot be imported, it is reported and not kept.
  */
 export async function dropOrRedact(
   connection: Connection,

@@ -1,4 +1,4 @@
-/** A made-up listing, for the sample endpoint where a user has no match, and for the OpenAPI document. */
+/** A made-up listing, for the sample endpoint if a user has no match, and for the OpenAPI document. */
 import { completeLead, type Lead } from './lead.ts'
 
 /** Every `n` gives another listing, with all fields filled; its `href` begins with `https://listings.example/`. */

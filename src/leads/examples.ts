@@ -1,11 +1,11 @@
 /**
- * The values that an import took as unknown since they cannot be read: how many by field, and the first of each. The summary shows
- * them. They are staged with their records, because a record may still be replaced, rejected or kept out.
+ * The unreadable values that an import took as unknown: their number by field, and the first of each. The summary shows them. They are
+ * staged with their records, because a record may still be replaced, rejected or kept out.
  */
 import type { Connection } from '../db/transaction.ts'
 import { describeUnreadable, type UnreadableValue } from './read-value.ts'
 
-/** Where a value stands, what is wrong with it, and how it is shown: escaped and cut. */
+/** The place of a value, its fault, and its form in messages: escaped and cut. */
 export interface Example {
   file: string
   line: number
@@ -15,7 +15,7 @@ export interface Example {
 
 export class UnreadableValues {
   readonly counts = new Map<string, number>()
-  /** The first by field; also the first postal code that is in no table. */
+  /** The first by field; also the first unknown postal code. */
   readonly examples = new Map<string, Example>()
 
   add(field: string, count: number, example: Example): void {
@@ -35,7 +35,7 @@ export class UnreadableValues {
 
 type Staged = [field: string, message: string, value: string]
 
-/** The values of a record as `staged_leads.unread` has them. */
+/** The values of a record, for `staged_leads.unread`. */
 export function serialiseUnread(values: readonly UnreadableValue[]): string {
   const staged = values.map((unread): Staged => {
     const { message, value } = describeUnreadable(unread)

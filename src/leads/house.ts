@@ -1,6 +1,6 @@
 /**
- * Which listings are of one house (contract 4.20): the key that they share. It is made at import, of the postal code, the street
- * address and the unit, each written as Publication 28 writes them.
+ * The key that the listings of one house share (contract 4.20). It is made at import, from the postal code, the street address and the
+ * unit, each in the spelling of Publication 28.
  */
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
@@ -17,16 +17,16 @@ import {
   wholeUnitWords,
 } from './publication-28.ts'
 
-/** Longer texts are no addresses: prose has no house. */
+/** A longer text is not an address: prose has no house. */
 const addressCharsMax = 200
 const keyBytes = 8
 
-/** What the sign # stands for; `#` may follow a word (`Apt #4`). */
+/** The word for the sign #, which may follow a word (`Apt #4`). */
 const sign = 'unit'
 
 const withoutMarks = (text: string) => text.normalize('NFKD').replace(/\p{M}+/gu, '')
 
-/** Words in lower case. Punctuation separates them, but for a hyphen between digits (`12-34 Bell Blvd`). */
+/** Words in lower case. Punctuation separates them, except a hyphen between digits (`12-34 Bell Blvd`). */
 function wordsOf(text: string): string[] {
   const plain = withoutMarks(withoutMarks(text).toLowerCase()).replaceAll('#', ` ${sign} `)
   return plain.match(/\d+(?:-\d+)+(?:[\p{L}\p{N}]*)|[\p{L}\p{N}]+/gu) ?? []
@@ -50,12 +50,12 @@ interface Tail {
 function readUnitId(words: readonly string[]): Tail | undefined {
   const [before, last] = [words.at(-2), words.at(-1)]
   if (last === undefined || !isUnitId(last)) return undefined
-  // of two words one is a letter: 12 B, B-12
+  // one of two words is a letter: 12 B, B-12
   const isPair = before !== undefined && isUnitId(before) && /^\p{L}$/u.test(before) !== /^\p{L}$/u.test(last)
   return isPair ? { words: 2, unit: before + last } : { words: 1, unit: last }
 }
 
-/** The last unit that `words` end with: its word with a number or letter, or a word that stands alone. */
+/** The unit at the end of `words`: its word with a number or letter, or a word that stands alone. */
 function readUnit(words: readonly string[]): Tail | undefined {
   const last = words.at(-1) ?? ''
   const whole = wholeUnitWords.get(last)
@@ -90,7 +90,7 @@ function splitUnits(words: readonly string[]): { street: readonly string[]; unit
   for (;;) {
     const found = readUnit(street)
     const rest = found && street.slice(0, -found.words)
-    // what is left must be an address: 100 Front is one, of the street Front
+    // the rest must be an address: 100 Front is one, of the street Front
     if (!found || !rest || !isStreet(rest)) return { street, units }
     units.push(found.unit)
     street = rest

@@ -1,6 +1,6 @@
 /**
  * How the United States Postal Service abbreviates the words of an address: Publication 28, appendices B (directions), C1 (street
- * suffixes) and C2 (units). Data for `house.ts`, which takes addresses that are written in different ways for one.
+ * suffixes) and C2 (units). Data for `house.ts`, which recognises an address in different spellings.
  */
 
 /** A line a suffix: its name, its abbreviation, and the other spellings that the publication knows. */
@@ -203,7 +203,7 @@ const suffixRows = suffixLines
   .split('\n')
   .map((line) => line.split(' '))
 
-/** Every spelling of a suffix, plural ones too where the publication has one abbreviation for both, to its abbreviation. */
+/** Every spelling of a suffix, also plurals if the publication has one abbreviation for both, to its abbreviation. */
 export const suffixes: ReadonlyMap<string, string> = new Map(
   suffixRows.flatMap((spellings) => spellings.map((spelling) => [spelling, spellings[1] as string])),
 )
@@ -236,10 +236,10 @@ export const unitWords: ReadonlySet<string> = new Set(
   ),
 )
 
-/** Those of them that any word may follow (`Unit Studio`), since no street ends in them. */
+/** Words for a unit that any word may follow (`Unit Studio`), since no street ends in them. */
 export const namedUnitWords: ReadonlySet<string> = new Set(['apartment', 'apt', 'suite', 'ste', 'unit'])
 
-/** Words for a part of a building that say where a unit is: unlike the others they count. */
+/** Words for a part of a building, which count, unlike the others. */
 export const wholeUnitWords: ReadonlyMap<string, string> = new Map([
   ['building', 'bldg'],
   ['bldg', 'bldg'],

@@ -1,18 +1,18 @@
 /**
- * Reads the numbers of a lead as people write them. docs/feeds.md has the table of the forms, and a test holds this file against
- * it. What has two readings is not guessed: it has none.
+ * Reads the numbers of a lead as people write them. docs/feeds.md has the table of the forms, and a test compares this file with it. A
+ * text with two readings is not guessed: it has no value.
  */
 
-/** The fields that are numbers: what stands around one, and what its signs mean, depends on the field. */
+/** The fields with numbers. The words around a number, and the meaning of its signs, depend on the field. */
 export type NumberField = 'price' | 'sqft' | 'bedrooms' | 'bathrooms' | 'yearBuilt'
 
-/** Longer texts are prose. It also bounds what the patterns below can cost. */
+/** A longer text is prose. This also bounds the cost of the patterns below. */
 const charsMax = 64
 
 interface Surroundings {
   before?: RegExp
   after?: RegExp
-  /** What may multiply the number. */
+  /** Words that multiply the number. */
   scales?: RegExp
   /** No comma or space groups the digits of a small number: a dot in it, or a comma, begins its decimals. */
   isCount?: true
@@ -69,7 +69,7 @@ function readMixed(text: string): number | undefined {
   return whole + above / below
 }
 
-/** `1,2` is 1.2 where no group can be meant: in a count, or before `million`. */
+/** `1,2` is 1.2 if no group is possible: in a count, or before `million`. */
 function readDigits(text: string, { isCount, scale }: { isCount: boolean; scale: number }): string | undefined {
   if (oneDotGroup.test(text) && !isCount && scale !== 6) return undefined
   if (plain.test(text)) return text
@@ -84,7 +84,7 @@ function readDigits(text: string, { isCount, scale }: { isCount: boolean; scale:
 /** `350000K` and `1200M` are rather 350,000 and 1,200,000, written twice. */
 const scaledMax: Readonly<Record<number, number>> = { 3: 10_000, 6: 1_000 }
 
-/** The number that `text` has for `field`, in the unit of the field; undefined where that is doubtful. Throws nothing. */
+/** The number in `text` for `field`, in the unit of the field; undefined if it is doubtful. Never throws. */
 export function readNumber(text: string, field: NumberField): number | undefined {
   if (text.length > charsMax) return undefined
   const { before, after, scales, isCount = false } = surroundings[field]

@@ -10,7 +10,7 @@ import { readPostalCode } from '../places/read-postal-code.ts'
 import { isStorable, type LeadField, leadFields } from './lead.ts'
 import { type NumberField, readNumber } from './read-number.ts'
 
-/** What `readValue` returns for a value that is there and cannot be read. */
+/** The result of `readValue` for a value that cannot be read. */
 export const unreadable = Symbol('unreadable')
 
 /** A value that could not be read. */
@@ -28,7 +28,7 @@ export const isNumberField = (field: LeadField): field is NumberField => numberF
 const foldNull = (text: string) => text.trim().toLowerCase()
 export const buildNulls = (texts: readonly string[]): ReadonlySet<string> => new Set(texts.map(foldNull))
 
-/** Longer ones are no null anybody names, and folding them would cost. */
+/** Nobody names a longer text as a null, and folding it would be costly. */
 const nullCharsMax = 100
 
 export function isNull(value: unknown, nulls: ReadonlySet<string>): boolean {
@@ -63,7 +63,7 @@ const notBlank = /\S/
 /** Exports write a list of phones as one text, as JSON or Python has it: the first number counts. */
 const phoneList = /^\s*\[\s*\{.*?["']number["']\s*:\s*["']([^"']+)["']/s
 
-/** The value for `field`; undefined where it is unknown. `href` is kept as given, and checked elsewhere. */
+/** The value for `field`; undefined if it is unknown. `href` is kept as given, and checked elsewhere. */
 export function readValue(value: unknown, field: LeadField, nulls: ReadonlySet<string>): unknown {
   if (value === null || value === '' || value === undefined || isNull(value, nulls)) return undefined
   if (field === 'href') return value
@@ -74,12 +74,12 @@ export function readValue(value: unknown, field: LeadField, nulls: ReadonlySet<s
   return field === 'postalCode' && text !== unreadable ? readPostalCode(text) : text
 }
 
-/** What stands for a list or an object, which is never turned into text: it may have millions of parts. */
+/** The words for a list or an object, which is never turned into text: it may have millions of parts. */
 export const textOfObject = (value: object) => (Array.isArray(value) ? '[…]' : '{…}')
 
 const shownCharsMax = 60
 
-/** The text, as it stands where it has no contact in it. It is read beyond what is shown: a cut would hide what a contact is. */
+/** The text, unchanged if it has no contact. More of it is read than is shown: a cut could hide a contact. */
 function redactText(text: string): string {
   const beginning = text.slice(0, 10 * shownCharsMax)
   const redacted = redact(beginning, [])
@@ -87,8 +87,8 @@ function redactText(text: string): string {
 }
 
 /**
- * The value as a message shows it: in one line, escaped, at most 60 characters. Messages end up in mails and logs of cron: of a contact
- * only its shape is shown, and in another column, where it may stand too, it is taken out.
+ * The value for a message: in one line, escaped, at most 60 characters. Messages end up in mails and logs of cron: only the shape of a
+ * contact is shown, and a contact in another column is taken out.
  */
 export function showValue(value: unknown, field: LeadField): string {
   if (typeof value === 'object' && value !== null) return textOfObject(value)
@@ -99,7 +99,7 @@ export function showValue(value: unknown, field: LeadField): string {
   return field.startsWith('contact') ? shown.replace(/[\p{L}\p{N}]/gu, 'x') : shown
 }
 
-/** What is wrong with a value that cannot be read, and how the value is shown. */
+/** The fault of an unreadable value, and the value for a message. */
 export function describeUnreadable({ field, value }: UnreadableValue): { message: string; value: string } {
   const shown = showValue(value, field)
   return { message: `${problemOf(field, value)}: ${shown}`, value: shown }

@@ -1,17 +1,17 @@
 /**
- * Which source has which listing (contract 4.18). An import notes the listings in its files while it merges them; at the end of its
+ * Knows which source has which listing (contract 4.18). An import notes the listings in its files while it merges them. At the end of its
  * transaction they are compared with those that the source had, and only the differences are written.
  */
 import { formatCount, plural } from '../base/amounts.ts'
 import { LeadpushError } from '../base/errors.ts'
 import type { Connection } from '../db/transaction.ts'
 
-/** Whose listings the files of an import have. */
+/** The source of the listings of an import. */
 export interface SourceOptions {
   name: string
   /** The files have all listings of the source: the others are gone. */
   complete: boolean
-  /** Also where they lack more than half of its live listings. */
+  /** Even if they lack more than half of its live listings. */
   accept: boolean
   /** A listing that was not seen for longer is not live. */
   maxLeadAgeMs: number
@@ -35,7 +35,7 @@ export async function startNoting(connection: Connection): Promise<void> {
   await connection.query('create temp table present_leads (lead_id bigint not null) on commit drop')
 }
 
-/** Keeps the `href`s of rejected records, before they are taken out of `staged_leads`: their listings stand in the file too. */
+/** Keeps the `href`s of rejected records, before they are taken out of `staged_leads`: the file has their listings too. */
 export async function noteRejected(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table rejected_hrefs on commit drop as
@@ -49,7 +49,7 @@ export async function notePresent(connection: Connection): Promise<void> {
     union all select l.id from rejected_hrefs r join leads l on l.href_sha256 = r.href_sha256`)
 }
 
-/** The source, and the time of its import, to the microsecond. `ended`: the import came to its end. */
+/** The source, and the time of its import, to the microsecond. `ended`: the import finished. */
 async function recordSource(
   connection: Connection,
   name: string,
@@ -68,8 +68,8 @@ async function recordSource(
 }
 
 /**
- * Makes `source_changes`: what differs between the noted listings and those of the source. One pass over both, however often the
- * same listings come.
+ * Makes `source_changes`: the differences between the noted listings and those of the source. One pass over both, however often the same
+ * listings come.
  */
 async function compare(connection: Connection, sourceId: number): Promise<void> {
   await connection.query(
@@ -85,13 +85,13 @@ async function compare(connection: Connection, sourceId: number): Promise<void> 
   await connection.query('analyze source_changes')
 }
 
-/** Throws `failed` where the files lack more than half of the source's live listings. */
+/** Throws `failed` if the files lack more than half of the source's live listings. */
 async function guardSource(
   connection: Connection,
   sourceId: number,
   { name, maxLeadAgeMs }: SourceOptions,
 ): Promise<void> {
-  // the listings in the files were seen a moment ago, so that only the lacking ones need a look at their age
+  // the listings in the files were seen a moment ago: only the missing ones need a look at their age
   const { rows } = await connection.query<{ present: number; lacking: number }>(
     `select lacking.live as lacking,
        (select count(*) from lead_sources where source_id = $1 and gone_at is null) - lacking.n as present
@@ -113,7 +113,7 @@ async function guardSource(
   )
 }
 
-/** Records that the source has the noted listings. A listing that had gone from it is live again. */
+/** Records that the source has the noted listings. A listing that had disappeared from it is live again. */
 async function attach(connection: Connection, sourceId: number): Promise<void> {
   await connection.query(
     `insert into lead_sources (lead_id, source_id) select lead_id, $1 from source_changes where present and not known
@@ -152,8 +152,8 @@ async function detach(connection: Connection, sourceId: number, at: string): Pro
 }
 
 /**
- * Records whose the noted listings are, at the end of the import's transaction, and returns how many listings are gone from now on.
- * `ended`: all files went in; where one broke off, nothing is gone. Throws `failed` where too few are left (contract 4.18).
+ * Records the noted listings of the source, at the end of the import's transaction, and returns how many listings are gone from now on.
+ * `ended`: all files went in; if one broke off, nothing is gone. Throws `failed` if too few are left (contract 4.18).
  */
 export async function recordPresent(connection: Connection, options: SourceOptions, ended = true): Promise<number> {
   const complete = options.complete && ended

@@ -38,9 +38,9 @@ export interface StageOptions extends RecordReadOptions, ReadOptions {
   map?: LeadMap | undefined
   /** The command with the `--map` options that fit a file whose columns have other names. */
   commandThatFits?: CommandThatFits | undefined
-  /** Given where most listings will be new: their words are then found here, while the database stores others. */
+  /** Given if most listings will be new: their words are then found here, while the database stores others. */
   lexemes?: Lexemes | undefined
-  /** Called with what is worth knowing about the file. */
+  /** Called with notes on the file. */
   onNote?: ((note: string) => void) | undefined
   /** After each page. */
   onRead?: ((state: { records: number; bytesRead: number }) => void) | undefined
@@ -48,7 +48,7 @@ export interface StageOptions extends RecordReadOptions, ReadOptions {
 
 const importWith = fitting('leadpush leads import FILE')
 
-/** Throws `failed` where no record has what a new listing needs, and none is of a listing that is known. */
+/** Throws `failed` if no record has the fields that a new listing needs, and none is of a known listing. */
 async function refuseUseless(connection: Connection, lack: Lack | undefined, options: StageOptions): Promise<void> {
   if (!lack) return
   const known =
@@ -75,7 +75,7 @@ const columns = [
   'house',
 ]
 
-/** Long values are not compressed, and stay in their row where they fit: each is written once and read once. */
+/** Long values are not compressed, and stay in their row if they fit: each is written once and read once. */
 async function createStaging(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_leads (
@@ -90,7 +90,7 @@ export const sha256 = (text: string): Buffer => hash('sha256', text, 'buffer')
 
 type Patch = LeadPatch & { href: string }
 
-/** Where a row comes from. */
+/** The origin of a row. */
 interface Origin {
   /** Counts records, from 1. */
   n: number
@@ -101,7 +101,7 @@ interface Origin {
 
 const contactCharsMax = 64 * 1024
 
-/** The contact fields of a record that could not be read, as one text; undefined where it has none. */
+/** The contact fields of a record that could not be read, as one text; undefined if it has none. */
 function joinUnreadContacts(values: readonly UnreadableValue[]): string | undefined {
   const contacts = values.filter(({ field }) => field.startsWith('contact')).map(({ value }) => value)
   return contacts.length === 0 ? undefined : JSON.stringify(contacts).slice(0, contactCharsMax).toWellFormed()
@@ -112,7 +112,7 @@ interface GoodRecord {
   patch: Patch
   lead: Lead
   unread: readonly UnreadableValue[]
-  /** Undefined where words are not found while staging: then the house is not either. */
+  /** Undefined if words are not found while staging; then the house is not found either. */
   words: Words | undefined
 }
 
@@ -152,8 +152,8 @@ function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: BadRecord)
 }
 
 /**
- * A record that `--where` does not take, `n` after the one that it last took: an earlier record with its `href` counts as if it were not
- * there (contract 4.10).
+ * A record that `--where` does not take, `n` after the last one that it took: an earlier record with its `href` does not count (contract
+ * 4.10).
  */
 function addFilteredRow(rows: CopyRows, { n, line, href }: { n: number; line: number; href: string }): void {
   rows.begin(columns.length)
@@ -171,7 +171,7 @@ function checkPostalCode(picked: Picked): Picked {
   return { path: 'postalCode', message: `is not a postal code: ${showValue(postalCode, 'postalCode')}`, href }
 }
 
-/** Creates `staged_leads`, and copies the records of `file` into it. Throws `failed` where the file breaks off. */
+/** Creates `staged_leads`, and copies the records of `file` into it. Throws `failed` if the file breaks off. */
 export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
   await createStaging(connection)
   const picker = new FieldPicker(options.map, options)

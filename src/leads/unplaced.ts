@@ -1,4 +1,4 @@
-/** Finds the listings of an import whose postal code is in no table: no query around a place can match them. */
+/** Finds the listings of an import with an unknown postal code: no query around a place can match them. */
 import type { Connection } from '../db/transaction.ts'
 import type { Lead } from './lead.ts'
 import { showValue } from './read-value.ts'

@@ -1,6 +1,6 @@
 /**
- * Contacts in values that could not be read, such as a list in `contactPhone`. The listing comes in without them, so an erased
- * contact must be looked for in what was left out.
+ * Contacts in values that could not be read, such as a list in `contactPhone`. The listing comes in without these values, so an erased
+ * contact must be looked for in them.
  */
 import type { Connection } from '../db/transaction.ts'
 import { dropOrRedact, findHitsAmong } from './erasures.ts'

@@ -1,5 +1,5 @@
 /**
- * How exports call the fields of a listing, and what their values look like: from these a message suggests `--map` options. A name
+ * The usual names of a listing's fields in exports, and the looks of their values: from these a message suggests `--map` options. A name
  * is in lower case and without punctuation, the most telling first.
  */
 import type { Vocabulary } from '../records/suggest-map.ts'

@@ -1,4 +1,4 @@
-/** Counts the deliveries that went out with erased listings, as far as the ledger still knows and a few seconds allow. */
+/** Counts the deliveries that were sent with erased listings, as far as the ledger still knows and a few seconds allow. */
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
@@ -7,7 +7,7 @@ import { decodeRecipe } from '../../deliveries/recipe.ts'
 export interface Sent {
   /** Deliveries that are delivered or unknown. */
   count: number
-  /** False where the time ran out before older deliveries were read. */
+  /** False if the time ran out before older deliveries were read. */
   complete: boolean
 }
 

@@ -1,4 +1,7 @@
-/** Counts what an erasure would take, in the transaction of the look, which is rolled back at its end; takes no lock of an import. */
+/**
+ * Counts the rows that an erasure would delete, in the transaction of the look, which is rolled back at its end. It takes no lock of an
+ * import.
+ */
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { findPendingWith } from '../../deliveries/erased-deliveries.ts'

@@ -14,14 +14,14 @@ import { makeAnew } from '../../deliveries/made-anew.ts'
 import { redactListings } from './redact.ts'
 import type { MeantVersion, Target } from './target.ts'
 
-/** What a batch erased; ids and counts. */
+/** The ids and counts of an erased batch. */
 export interface Erased {
   listings: number
   /** Listings that stay, without their contacts. */
   redacted: number
   versionIds: number[]
   triggers: number
-  /** Listings with triggers in the hands of living processes. */
+  /** Listings with triggers that living processes are sending. */
   inHand: number[]
   ended: number
   /** Deliveries that had no attempt yet and were made anew without the listings. */
@@ -33,7 +33,7 @@ export interface Erased {
 /** A process that is cut off from the database, or frozen, must not hold up imports and pushes for longer. */
 const idleMsMax = 10_000
 
-/** Runs `work` in a transaction beside which no import runs; undefined where an import runs now. */
+/** Runs `work` in a transaction while no import runs; undefined if an import runs now. */
 export async function inTurn<T>(
   opened: OpenDatabase,
   stop: AbortSignal,
@@ -50,7 +50,7 @@ export async function inTurn<T>(
   )
 }
 
-/** The current versions that are still meant: a later record may have brought another contact. Locks the listings. */
+/** The current versions that still match: a later record may have brought another contact. Locks the listings. */
 async function findCurrent(db: Database, target: Target, leadIds: readonly number[]): Promise<MeantVersion[]> {
   const { rows } = await sql<{ id: number }>`
     select version_id as id from leads where id = any (${leadIds}) order by id for update
@@ -58,7 +58,7 @@ async function findCurrent(db: Database, target: Target, leadIds: readonly numbe
   return await target.find(db, sql<boolean>`t.id = any (${rows.map(({ id }) => id)})`)
 }
 
-/** Notes by which erasures something was found. */
+/** Notes the erasures that found something. */
 async function noteFound(db: Database, found: readonly MeantVersion[]): Promise<void> {
   const marks = found.flatMap((version) => version.marks)
   if (marks.length === 0) return
@@ -69,7 +69,7 @@ async function noteFound(db: Database, found: readonly MeantVersion[]): Promise<
   `.execute(db)
 }
 
-/** Erases the listings of the found versions that the target still means; of the other listings only the found versions. */
+/** Erases the listings of found versions that still match the target; of other listings it erases only the found versions. */
 export async function eraseListings(
   connection: Connection,
   target: Target,
@@ -80,7 +80,7 @@ export async function eraseListings(
   await noteFound(db, [...found, ...current])
   const wholeIds = current.filter(({ redacts }) => !redacts).map(({ leadId }) => leadId)
   const named = [...new Set([...current, ...found].map(({ id }) => id))]
-  // they lose every version that holds a contact
+  // they lose every version with a contact
   const toRedact = current.filter(({ redacts }) => redacts)
   const replaced = await redactListings(db, toRedact)
   await sql`delete from lead_seen where lead_id = any (${wholeIds})`.execute(db)
@@ -98,7 +98,7 @@ export async function eraseListings(
     select distinct lead_id as id from triggers
     where (lead_id = any (${leadIds}) or version_id = any (${versionIds})) and ${isLive(sql`triggers.worker_id`)}
   `.execute(db)
-  // a trigger in the hands of a process stays: the process finds the listing gone when it looks again
+  // a trigger that a process is sending stays: the process finds the listing gone when it looks again
   const triggers = await sql`
     delete from triggers where lead_id = any (${wholeIds}) and (worker_id is null or not ${isLive(sql`triggers.worker_id`)})
   `.execute(db)
@@ -118,7 +118,7 @@ export async function eraseListings(
   const keys = await findPendingWith(db, (id) => isErased.has(id))
   const anew = await makeAnew(db, keys, ({ attempts }) => attempts === 0, replaced.by)
   const ended = await endDeliveries(db, keys)
-  // after that nothing more is recorded that was said of them
+  // after that no more answers about them are recorded
   await eraseAnswersWith(db, (id) => isErased.has(id))
   return { ...erased, anew, ...ended }
 }

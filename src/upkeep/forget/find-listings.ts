@@ -1,5 +1,6 @@
 /**
- * Finds the listings that an erasure means, in every kept version, also of pruned listings. Reads the table once, a stretch at a time.
+ * Finds the listings that match an erasure, in every stored version, even those of pruned listings. Reads the table once, a stretch at a
+ * time.
  */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
@@ -7,7 +8,7 @@ import type { Database } from '../../db/open.ts'
 import { sweep } from '../prune/sweep.ts'
 import type { MeantVersion, Target } from './target.ts'
 
-/** When imports began to refuse what is erased: a `timestamptz` as text, and the last version id at that time. */
+/** When imports began to refuse the erased listings: a `timestamptz` as text, and the last version id at that time. */
 export interface Since {
   at: string
   lastVersionId: number
@@ -21,7 +22,7 @@ export async function findSince(db: Database): Promise<Since> {
   return rows[0] as Since
 }
 
-/** How the look is stopped, and whom it tells. */
+/** The stop signal and the listeners of the look. */
 export interface LookOptions {
   stop: AbortSignal
   onAway: (error: unknown) => void

@@ -1,6 +1,6 @@
 /**
- * `leads forget`: refuses later records, finds the listings, erases them batch by batch, waits for attempts under way with
- * them, and clears up. An interrupted run is started again with the same words; what it has erased stays erased.
+ * `leads forget`: refuses later records, finds the listings, erases them batch by batch, waits for attempts under way with them, and
+ * clears up. An interrupted run is started again with the same arguments; erased listings stay erased.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
@@ -23,7 +23,7 @@ import type { MeantVersion, Target } from './target.ts'
 import { ListTarget, OneTarget } from './target.ts'
 import { Totals } from './totals.ts'
 
-/** What it is doing, for people who watch. */
+/** The current step, for people who watch. */
 export type ForgetPhase =
   | 'reading'
   | 'waiting for an import'
@@ -38,13 +38,13 @@ export type Wanted =
   | { lines: (stop: AbortSignal) => AsyncIterable<string>; once: boolean }
   | { files: readonly DropFile[] }
 
-/** How it erases, how it is stopped, and whom it tells. */
+/** The options, the stop signal and the listeners. */
 export interface ForgetOptions {
   /** Keeps the listings, and drops their contacts. */
   redacts?: boolean
-  /** Writes nothing, and counts what would go. */
+  /** Writes nothing, and counts what it would erase. */
   dryRun?: boolean
-  /** Aborted: ends where it is; what was erased stays erased. */
+  /** Aborted: stops at once; erased listings stay erased. */
   stop: AbortSignal
   onPhase?: (phase: ForgetPhase) => void
   /** A line of a list that is neither a URL nor a contact. */
@@ -52,11 +52,11 @@ export interface ForgetOptions {
   onAway?: (error: unknown) => void
 }
 
-/** What was erased; counts. */
+/** The counts of an erasure. */
 export interface Forgotten {
-  /** False where such records were refused before. */
+  /** False if such records were refused before. */
   newlyRefused: boolean
-  /** Undefined where there was no list. */
+  /** Undefined without a list. */
   list: ListCounts | undefined
   listings: number
   /** Listings that stay, without their contacts. */
@@ -66,9 +66,9 @@ export interface Forgotten {
   triggers: number
   /** Deliveries that get no further attempt because of the erasure. */
   ended: number
-  /** Deliveries that had no attempt yet: they go out without the listings. */
+  /** Deliveries without an attempt: they are sent without the listings. */
   anew: number
-  /** Attempts with the listings that are still under way after all the waiting. */
+  /** Attempts with the listings that are still under way after the wait. */
   underWay: number
   sent: Sent
 }
