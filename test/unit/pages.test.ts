@@ -92,9 +92,8 @@ test('the figures in the pages’ sentences are the program’s', () => {
   const prose = [...manual.prose, ...contract.prose].join(' ').replace(/\s+/g, ' ')
   const minutes = limits.triggerPausesMs.map((ms) => (ms < 3_600_000 ? `${ms / 60_000} m` : `${ms / 3_600_000} h`))
   const sentences = [
-    `After ${limits.alikeInARow} first attempts in a row`,
-    `(of fewer users, all of at least ${limits.alikeMin})`,
-    `one goes out after ${limits.outagePauseMs / 1_000} s, then after twice as long each time, up to ${limits.outagePauseMsMax / 60_000} minutes`,
+    `the last ${limits.alikeInARow} (with fewer users: all of them, and at least ${limits.alikeMin})`,
+    `one attempt after ${limits.outagePauseMs / 1_000} s, then after twice as long each time, up to ${limits.outagePauseMsMax / 60_000} minutes`,
     `\`LEADPUSH_DATABASE_AWAY\` (${limits.databaseAwayMsDefault / 60_000} minutes)`,
     `a longer \`Retry-After\` is honoured, up to ${limits.retryAfterMsMax / 60_000} minutes`,
     `finished in the last ${limits.monitoredRunDays} days`,

@@ -3,20 +3,26 @@
  * event, and what may begin now. Pure: times are milliseconds of one monotonic clock, given by the caller. `test/unit/health.test.ts`
  * walks every state that few users can reach.
  *
- * | state | event | next |
+ * | state | event | next state |
  * | --- | --- | --- |
- * | unproven | an answer without trouble | well |
- * | unproven | a first attempt that ends as those before; the 20th | unproven; that trouble |
- * | unproven | a first attempt that ends in another trouble; a second one with another answer | doubted, but unproven where a trouble stands; well |
- * | unproven | no first attempts are left: all of at least 2 ended alike; none or one | that trouble; calm, which remembers it |
- * | calm | a first attempt ends in trouble, or there may be some again; an answer without | unproven; well |
- * | well, doubted | a first attempt ends in trouble; the 20th alike in a row | doubted; that trouble |
- * | doubted | an answer without trouble; a second one with another answer; no first attempts are left | well |
- * | down, refuses | granted; not made | has the try; gives it back |
- * | down, refuses | an attempt ends alike | has no try: the next one later |
- * | down; refuses | an answer below 500; of another kind | as unproven with that answer: the trouble stands until more is known |
- * | down; refuses | others have reached the receiver; got another answer | tries once at once; unproven |
- * | any but accepted | others have found trouble | down; a push that begins: refuses; else over |
+ * | unproven | an answer without trouble, or a second attempt with another answer | well |
+ * | unproven | a first attempt that ends like those before | unproven; at the 20th that trouble |
+ * | unproven | a first attempt that ends in another trouble | doubted; unproven if a trouble stands |
+ * | unproven | no first attempts are left, and all of at least 2 ended alike | that trouble |
+ * | unproven | no first attempts are left, and at most one was made | calm, which remembers it |
+ * | calm | a first attempt that ends in trouble, or first attempts to make again | unproven |
+ * | calm | an answer without trouble | well |
+ * | well, doubted | a first attempt that ends in trouble | doubted; at the 20th alike in a row that trouble |
+ * | doubted | an answer without trouble, a second attempt with another answer, or no first attempts left | well |
+ * | down, refuses | the try is granted | the same, with the try |
+ * | down, refuses | the granted try is not made | the same, and the try is given back |
+ * | down, refuses | an attempt that ends alike | the same, without the try: the next one comes later |
+ * | down | an answer below 500 | unproven with that answer; the trouble stands until more is known |
+ * | refuses | an answer of another kind | unproven with that answer; the trouble stands until more is known |
+ * | down | others have reached the receiver | down, with one try at once |
+ * | refuses | others got another answer | unproven |
+ * | any but accepted | others have found it down | down |
+ * | any but accepted | others have found that it refuses | refuses for a push that begins, else over |
  * | down | the patience is over, and no try is due | over |
  * | refuses | the next try is more than a minute away | over |
  * | accepted | an answer without trouble | accepted, and others are told |
