@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { frozenRunDays, importDays, pruneRowsMax } from '../../src/base/limits.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
-import { createDatabase, postgresVersions } from '../support/database.ts'
+import { createDatabase } from '../support/database.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers } from '../support/house.ts'
 import { type ProgramResult, startProgram } from '../support/program.ts'
 import type { ReceivedRequest, TestReceiver } from '../support/receiver.ts'
@@ -63,81 +63,79 @@ async function killPush(args: string[], env: Record<string, string>, holds: () =
 const insertDeliveries = `insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes,
   query_list, recipe, attempts, under_way, created_at, status) select key, 1, 1, '2020-W01', 'weekly', 1, 1, 1, 0, 1, '', '', 1, false,`
 
-for (const version of postgresVersions) {
-  test(`what is older goes, what is younger or pending stays (PostgreSQL ${version})`, async (t) => {
-    const database = await createDatabase(t, { version })
-    const opened = await database.open()
-    const house = await buildHouse({ database })
-    await seedLeads(opened, listings(4))
-    await seedLeads(opened, listings(2, 7))
-    await seedUsers(opened.db, [{ email: 'user@example.com' }])
-    // of every kind one row on either side of 90 days, and one that is old and still needed
-    await opened.pool.query(`
-      ${insertDeliveries} now() - days * interval '1 day', status from (values ('a', 90.1, 'delivered'), ('b', 90.1, 'failed'),
-        ('c', 89.9, 'delivered'), ('d', 90.1, 'pending'), ('d-1', 90.1, 'delivered')) as o (key, days, status);
-      update deliveries set user_id = 2 where idempotency_key like 'd%';
-      insert into claims (scope, email, claimed_at) select 'weekly:2020-W01', days::text, now() - days * interval '1 day'
-      from unnest(array[90.1, 89.9]) as days;
-      update lead_seen set seen_at = now() - case lead_id when 4 then 89.9 else 90.1 end * interval '1 day' where lead_id > 1;
-      insert into integrations (user_id, api_key_sha256, signing_secret) select id, sha256('x'), 'whsec_x' from users;
-      insert into hooks (integration_id, url, url_sha256, looked_import_id) select id, 'x', sha256('x'), 1 from integrations;
-      insert into lost_triggers (hook_id, kind, lost_at, lead_ids, version_ids, occurred_at, payloads)
-      select id, 'new_lead', now() - days * interval '1 day', '{1, 2}', '{1, 2}', '{-infinity, -infinity}', '{null, null}' from hooks, unnest(array[90.1, 89.9]) as days;
-      update leads set first_import_id = 2 where id = 2;
-      update lead_versions set superseded_at = now() - (89.4 + lead_id / 2.0) * interval '1 day' where superseded_at is not null;
-      insert into runs (id, command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end)
-      select n, 'all', '2020-W01', 'UTC', 1, true, now() - days * interval '1 day', now() - days * interval '1 day', 'complete', true
-      from unnest(array[200, 90.1, 89.9]) with ordinality as r (days, n);
-      insert into workers (host, process_id, lease_until)
-      select 'a', 1, now() - hours * interval '1 hour' from unnest(array[25, 23]) as hours;
-      insert into imports (file, started_at) select '', now() - days * interval '1 day' from unnest(array[90.1, 89.9]) as days;
-      update imports set started_at = now() - interval '1 year' where id = 1;
-      insert into searches (meaning_sha256, kind, words, resolver) values (sha256('x'), 'words', 'x', 1000);
-      insert into receiver_deliveries (idempotency_key, user_key_sha256, data_source, body_sha256, claim, claimed_until, first_at)
-      select days::text, 'x', 'x', 'x', 'x', now(), now() - days * interval '1 day' from unnest(array[90.1, 89.9]) as days;
-    `)
-    // a delivery of the first run is pending: no version that was current since then may go
-    const gone = {
-      deliveries: 2,
-      claims: 1,
-      runs: 1,
-      workers: 1,
-      leads: 1,
-      imports: 1,
-      searches: 1,
-      // only a later `trigger` deleted them, where there was one
-      triggers: 2,
-      receiverDeliveries: 1,
-    }
-    // of the listing that would go both versions would, but for the pending delivery
-    const wouldGo = told(await house.call('prune --older-than 90d --json --dry-run'))
-    assert.deepEqual(wouldGo, { ...none, dryRun: true, ...gone })
-    assert.deepEqual(told(await house.call('prune --older-than 90d --json')), { ...none, ...gone })
-    assert.deepEqual(await column(opened, 'select idempotency_key from deliveries order by 1'), ['c', 'd', 'd-1'])
-    assert.deepEqual(await column(opened, 'select email from claims'), ['89.9'])
-    // the ledger no longer knows for sure which users the older run served
-    assert.deepEqual(await column(opened, 'select pruned from runs order by started_at'), [true, false])
-    assert.deepEqual(await column(opened, 'select id from leads order by 1'), [1, 2, 4])
-    // a hook is still to be looked at for the third, and its listings came with the first
-    assert.deepEqual(await column(opened, 'select id from imports order by 1'), [2, 3, 4])
-    await opened.pool.query(`update deliveries set status = 'failed' where status = 'pending'`)
-    await opened.pool.query(`update hooks set looked_import_id = 4`)
-    // the version that was superseded 90.4 days ago, and those of the listings which went
-    const more = { deliveries: 2, runs: 1, leads: 1, versions: 3, events: 2, imports: 1 }
-    const look = await house.call('prune --older-than 90d --dry-run')
-    const pretty = await house.call('prune --older-than 90d')
-    assert.deepEqual([pretty.code, pretty.stderr], [0, ''])
-    assert.deepEqual([look.code, look.stdout], [0, `Nothing was deleted. This would go:\n\n${pretty.stdout}`])
-    const counts = [...pretty.stdout.matchAll(/^(\w.*?) +(\d+)$/gm)].map(([, , count]) => Number(count))
-    assert.deepEqual(counts, Object.values({ ...none, ...more }).slice(1))
-    const countTriggers = 'select count(*) from lost_triggers'
-    assert.deepEqual(await column(opened, countTriggers), [1])
-    // `trigger --again` may ask for them
-    await opened.pool.query(`update lost_triggers set lost_at = now() - interval '29.9 days'`)
-    assert.equal(told(await house.call('prune --older-than 1d --json')).triggers, 0)
-    assert.deepEqual(await column(opened, countTriggers), [1])
-  })
-}
+test('what is older goes, what is younger or pending stays', async (t) => {
+  const database = await createDatabase(t)
+  const opened = await database.open()
+  const house = await buildHouse({ database })
+  await seedLeads(opened, listings(4))
+  await seedLeads(opened, listings(2, 7))
+  await seedUsers(opened.db, [{ email: 'user@example.com' }])
+  // of every kind one row on either side of 90 days, and one that is old and still needed
+  await opened.pool.query(`
+    ${insertDeliveries} now() - days * interval '1 day', status from (values ('a', 90.1, 'delivered'), ('b', 90.1, 'failed'),
+      ('c', 89.9, 'delivered'), ('d', 90.1, 'pending'), ('d-1', 90.1, 'delivered')) as o (key, days, status);
+    update deliveries set user_id = 2 where idempotency_key like 'd%';
+    insert into claims (scope, email, claimed_at) select 'weekly:2020-W01', days::text, now() - days * interval '1 day'
+    from unnest(array[90.1, 89.9]) as days;
+    update lead_seen set seen_at = now() - case lead_id when 4 then 89.9 else 90.1 end * interval '1 day' where lead_id > 1;
+    insert into integrations (user_id, api_key_sha256, signing_secret) select id, sha256('x'), 'whsec_x' from users;
+    insert into hooks (integration_id, url, url_sha256, looked_import_id) select id, 'x', sha256('x'), 1 from integrations;
+    insert into lost_triggers (hook_id, kind, lost_at, lead_ids, version_ids, occurred_at, payloads)
+    select id, 'new_lead', now() - days * interval '1 day', '{1, 2}', '{1, 2}', '{-infinity, -infinity}', '{null, null}' from hooks, unnest(array[90.1, 89.9]) as days;
+    update leads set first_import_id = 2 where id = 2;
+    update lead_versions set superseded_at = now() - (89.4 + lead_id / 2.0) * interval '1 day' where superseded_at is not null;
+    insert into runs (id, command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end)
+    select n, 'all', '2020-W01', 'UTC', 1, true, now() - days * interval '1 day', now() - days * interval '1 day', 'complete', true
+    from unnest(array[200, 90.1, 89.9]) with ordinality as r (days, n);
+    insert into workers (host, process_id, lease_until)
+    select 'a', 1, now() - hours * interval '1 hour' from unnest(array[25, 23]) as hours;
+    insert into imports (file, started_at) select '', now() - days * interval '1 day' from unnest(array[90.1, 89.9]) as days;
+    update imports set started_at = now() - interval '1 year' where id = 1;
+    insert into searches (meaning_sha256, kind, words, resolver) values (sha256('x'), 'words', 'x', 1000);
+    insert into receiver_deliveries (idempotency_key, user_key_sha256, data_source, body_sha256, claim, claimed_until, first_at)
+    select days::text, 'x', 'x', 'x', 'x', now(), now() - days * interval '1 day' from unnest(array[90.1, 89.9]) as days;
+  `)
+  // a delivery of the first run is pending: no version that was current since then may go
+  const gone = {
+    deliveries: 2,
+    claims: 1,
+    runs: 1,
+    workers: 1,
+    leads: 1,
+    imports: 1,
+    searches: 1,
+    // only a later `trigger` deleted them, where there was one
+    triggers: 2,
+    receiverDeliveries: 1,
+  }
+  // of the listing that would go both versions would, but for the pending delivery
+  const wouldGo = told(await house.call('prune --older-than 90d --json --dry-run'))
+  assert.deepEqual(wouldGo, { ...none, dryRun: true, ...gone })
+  assert.deepEqual(told(await house.call('prune --older-than 90d --json')), { ...none, ...gone })
+  assert.deepEqual(await column(opened, 'select idempotency_key from deliveries order by 1'), ['c', 'd', 'd-1'])
+  assert.deepEqual(await column(opened, 'select email from claims'), ['89.9'])
+  // the ledger no longer knows for sure which users the older run served
+  assert.deepEqual(await column(opened, 'select pruned from runs order by started_at'), [true, false])
+  assert.deepEqual(await column(opened, 'select id from leads order by 1'), [1, 2, 4])
+  // a hook is still to be looked at for the third, and its listings came with the first
+  assert.deepEqual(await column(opened, 'select id from imports order by 1'), [2, 3, 4])
+  await opened.pool.query(`update deliveries set status = 'failed' where status = 'pending'`)
+  await opened.pool.query(`update hooks set looked_import_id = 4`)
+  // the version that was superseded 90.4 days ago, and those of the listings which went
+  const more = { deliveries: 2, runs: 1, leads: 1, versions: 3, events: 2, imports: 1 }
+  const look = await house.call('prune --older-than 90d --dry-run')
+  const pretty = await house.call('prune --older-than 90d')
+  assert.deepEqual([pretty.code, pretty.stderr], [0, ''])
+  assert.deepEqual([look.code, look.stdout], [0, `Nothing was deleted. This would go:\n\n${pretty.stdout}`])
+  const counts = [...pretty.stdout.matchAll(/^(\w.*?) +(\d+)$/gm)].map(([, , count]) => Number(count))
+  assert.deepEqual(counts, Object.values({ ...none, ...more }).slice(1))
+  const countTriggers = 'select count(*) from lost_triggers'
+  assert.deepEqual(await column(opened, countTriggers), [1])
+  // `trigger --again` may ask for them
+  await opened.pool.query(`update lost_triggers set lost_at = now() - interval '29.9 days'`)
+  assert.equal(told(await house.call('prune --older-than 1d --json')).triggers, 0)
+  assert.deepEqual(await column(opened, countTriggers), [1])
+})
 
 test('old triggers go in batches', async (t) => {
   // one statement deleted all there were, deaf to every signal, and locked them for as long

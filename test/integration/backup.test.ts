@@ -9,7 +9,7 @@ import { writeBackup } from '../../src/db/backup.ts'
 import { migrateTo } from '../../src/db/migrate.ts'
 import { openDatabase } from '../../src/db/open.ts'
 import { restoreBackup } from '../../src/db/restore.ts'
-import { createDatabase, postgresVersions } from '../support/database.ts'
+import { createDatabase, postgresVersion } from '../support/database.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'leadpush-backup-'))
 await chmod(folder, 0o711)
@@ -19,10 +19,10 @@ const current = await (await createDatabase()).open()
 const { rows } = await current.pool.query<{ name: string }>('select name from schema_migrations order by name')
 const migrations = rows.map(({ name }) => name)
 
-const [version = 18] = postgresVersions
+const version = postgresVersion
 
 test(`what PostgreSQL ${version} had by an older schema is restored, and migrated by the next command`, async (t) => {
-  const then = await (await createDatabase(t, { version, empty: true })).open({ schema: 'untouched' })
+  const then = await (await createDatabase(t, { empty: true })).open({ schema: 'untouched' })
   await migrateTo(then.db, migrations.slice(0, -1))
   await then.pool.query(`insert into users (email, receiver_key, subscribed) values ('user@example.com', 'key', true)`)
   const gzip = createGzip()

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { findIndexes, findRows, findThinned, rebuildIndexes } from '../../src/db/indexes.ts'
 import { countDeleted } from '../../src/upkeep/prune/prune.ts'
-import { createDatabase, postgresVersions } from '../support/database.ts'
+import { createDatabase } from '../support/database.ts'
 import { until } from '../support/until.ts'
 
 test('a table is thinned where at least 100,000 rows and half of all were deleted', () => {
@@ -28,50 +28,48 @@ test('a version that went counts for the indexes of listings, in which it had it
 })
 
 // A year of daily feeds left the index by recency 13 % full, and no vacuum gives back pages with an entry in each.
-for (const version of postgresVersions) {
-  test(`the indexes of a thinned table are rebuilt, after a stop too, and no others (PostgreSQL ${version})`, async (t) => {
-    const opened = await (await createDatabase(t, { version })).open()
-    const query = async (statement: string) => (await opened.pool.query(statement)).rows
-    await query('insert into lead_seen (lead_id, seen_at) select n, now() from generate_series(1, 300000) n')
-    await query('analyze lead_seen')
-    const rows = await findRows(opened.db)
-    await query('delete from lead_seen where lead_id % 10 <> 0')
-    await query('vacuum lead_seen')
-    const tables = findThinned(rows, { lead_seen: 270_000, claims: 0 })
-    assert.deepEqual(await findIndexes(opened.db, tables), ['lead_seen_pkey'])
-    const size = async () => (await query(`select pg_relation_size('lead_seen_pkey')::bigint as bytes`))[0].bytes
-    const thinBytes = await size()
+test('the indexes of a thinned table are rebuilt, after a stop too, and no others', async (t) => {
+  const opened = await (await createDatabase(t)).open()
+  const query = async (statement: string) => (await opened.pool.query(statement)).rows
+  await query('insert into lead_seen (lead_id, seen_at) select n, now() from generate_series(1, 300000) n')
+  await query('analyze lead_seen')
+  const rows = await findRows(opened.db)
+  await query('delete from lead_seen where lead_id % 10 <> 0')
+  await query('vacuum lead_seen')
+  const tables = findThinned(rows, { lead_seen: 270_000, claims: 0 })
+  assert.deepEqual(await findIndexes(opened.db, tables), ['lead_seen_pkey'])
+  const size = async () => (await query(`select pg_relation_size('lead_seen_pkey')::bigint as bytes`))[0].bytes
+  const thinBytes = await size()
 
-    await query(`
-      create index claims_at_ccold1 on claims (claimed_at);
-      update pg_index set indisvalid = false where indexrelid = 'claims_at_ccold1'::regclass`)
-    const troubles: string[] = []
-    const rebuild = async (stop: AbortSignal = new AbortController().signal) => {
-      const onTrouble = (what: string, error: unknown) => void troubles.push(`${what}: ${error}`)
-      return await rebuildIndexes(opened, tables, { stop, onIndex: () => {}, onTrouble })
-    }
-    const invalid = () => query('select indexrelid::regclass::text as name from pg_index where not indisvalid')
-    const underWay = async () => (await query('select from pg_stat_progress_create_index')).length
-    const held = await opened.pool.connect()
-    await held.query('begin; delete from lead_seen where lead_id = 10')
-    const stop = new AbortController()
-    const stopped = rebuild(stop.signal)
-    await until('an index is being rebuilt', async () => (await underWay()) > 0)
-    assert.deepEqual(await rebuild(), [], 'somebody is at it')
-    stop.abort()
-    assert.deepEqual([await stopped, troubles], [[], []])
-    await held.query('rollback')
-    held.release()
-    await until('none is being rebuilt', async () => (await underWay()) === 0)
+  await query(`
+    create index claims_at_ccold1 on claims (claimed_at);
+    update pg_index set indisvalid = false where indexrelid = 'claims_at_ccold1'::regclass`)
+  const troubles: string[] = []
+  const rebuild = async (stop: AbortSignal = new AbortController().signal) => {
+    const onTrouble = (what: string, error: unknown) => void troubles.push(`${what}: ${error}`)
+    return await rebuildIndexes(opened, tables, { stop, onIndex: () => {}, onTrouble })
+  }
+  const invalid = () => query('select indexrelid::regclass::text as name from pg_index where not indisvalid')
+  const underWay = async () => (await query('select from pg_stat_progress_create_index')).length
+  const held = await opened.pool.connect()
+  await held.query('begin; delete from lead_seen where lead_id = 10')
+  const stop = new AbortController()
+  const stopped = rebuild(stop.signal)
+  await until('an index is being rebuilt', async () => (await underWay()) > 0)
+  assert.deepEqual(await rebuild(), [], 'somebody is at it')
+  stop.abort()
+  assert.deepEqual([await stopped, troubles], [[], []])
+  await held.query('rollback')
+  held.release()
+  await until('none is being rebuilt', async () => (await underWay()) === 0)
 
-    const late = new AbortController()
-    assert.deepEqual([await rebuild(late.signal), troubles, await invalid()], [['lead_seen_pkey'], [], []])
-    // a stop after the work has nothing to cancel: it once held up the end of the program for 5 s
-    const timers = () => process.getActiveResourcesInfo().filter((what) => what === 'Timeout').length
-    const before = timers()
-    late.abort()
-    assert.equal(timers(), before)
-    const bytes = await size()
-    assert.ok(bytes * 5 < thinBytes, `${thinBytes} ${bytes}`)
-  })
-}
+  const late = new AbortController()
+  assert.deepEqual([await rebuild(late.signal), troubles, await invalid()], [['lead_seen_pkey'], [], []])
+  // a stop after the work has nothing to cancel: it once held up the end of the program for 5 s
+  const timers = () => process.getActiveResourcesInfo().filter((what) => what === 'Timeout').length
+  const before = timers()
+  late.abort()
+  assert.equal(timers(), before)
+  const bytes = await size()
+  assert.ok(bytes * 5 < thinBytes, `${thinBytes} ${bytes}`)
+})

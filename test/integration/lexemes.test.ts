@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { test } from 'node:test'
 import { copyInto } from '../../src/db/copy.ts'
 import { withTransaction } from '../../src/db/transaction.ts'
 import { Lexemes } from '../../src/matching/lexemes.ts'
 import { searchWords } from '../../src/matching/words.ts'
-import { createDatabase, postgresVersions } from '../support/database.ts'
+import { createDatabase } from '../support/database.ts'
 import { findStored, importRecords, listing } from '../support/import-files.ts'
 
 const texts = [
@@ -19,50 +19,46 @@ const texts = [
   'a1 1a a1b2 12ab34 1e 1e5e e5 inf nan null true "quoted" \'single\' back\\slash',
 ]
 
-for (const version of postgresVersions) {
-  describe(`lexemes on PostgreSQL ${version}`, () => {
-    test('the lexemes of words, found one by one, are those that to_tsvector finds in the text', async (t) => {
-      const opened = await (await createDatabase(t, { version })).open()
-      const found = await withTransaction(opened, async (connection) => {
-        await connection.query('create temp table found (n integer, search tsvector) on commit drop')
-        const lexemes = new Lexemes(connection)
-        const listings = texts.map((text) => lexemes.wordsOf(searchWords(text)))
-        await lexemes.learn()
-        await copyInto(connection, 'found (n, search)', async (rows, flush) => {
-          for (const [n, words] of listings.entries()) {
-            rows.begin(2)
-            rows.integer(n)
-            rows.tsvector(lexemes.lexemesOf(words))
-            await flush()
-          }
-        })
-        const { rows } = await connection.query<{ search: string }>('select search::text from found order by n')
-        return rows.map(({ search }) => search)
-      })
-      const { rows } = await opened.pool.query<{ search: string }>(
-        `select strip(to_tsvector('english'::regconfig, words))::text as search
-         from unnest($1::text[]) with ordinality t (words, n) order by n`,
-        [texts.map(searchWords)],
-      )
-      assert.deepEqual(
-        found,
-        rows.map(({ search }) => search),
-      )
-    })
-
-    test('listings of a first import are found by the same words as those that come later', async (t) => {
-      const opened = await (await createDatabase(t, { version })).open()
-      const named = (prefix: string) =>
-        texts.map((description, at) => listing(`${prefix}-${at}`, { description, city: 'Austin' }))
-      for (const prefix of ['first', 'later']) {
-        const { summary } = await importRecords(opened, named(prefix))
-        assert.equal(summary.inserted, texts.length)
-      }
-      for (const at of texts.keys()) {
-        const [first, later] = [await findStored(opened, `first-${at}`), await findStored(opened, `later-${at}`)]
-        assert.match(first?.search ?? '', /'austin'/)
-        assert.equal(first?.search, later?.search)
+test('the lexemes of words, found one by one, are those that to_tsvector finds in the text', async (t) => {
+  const opened = await (await createDatabase(t)).open()
+  const found = await withTransaction(opened, async (connection) => {
+    await connection.query('create temp table found (n integer, search tsvector) on commit drop')
+    const lexemes = new Lexemes(connection)
+    const listings = texts.map((text) => lexemes.wordsOf(searchWords(text)))
+    await lexemes.learn()
+    await copyInto(connection, 'found (n, search)', async (rows, flush) => {
+      for (const [n, words] of listings.entries()) {
+        rows.begin(2)
+        rows.integer(n)
+        rows.tsvector(lexemes.lexemesOf(words))
+        await flush()
       }
     })
+    const { rows } = await connection.query<{ search: string }>('select search::text from found order by n')
+    return rows.map(({ search }) => search)
   })
-}
+  const { rows } = await opened.pool.query<{ search: string }>(
+    `select strip(to_tsvector('english'::regconfig, words))::text as search
+     from unnest($1::text[]) with ordinality t (words, n) order by n`,
+    [texts.map(searchWords)],
+  )
+  assert.deepEqual(
+    found,
+    rows.map(({ search }) => search),
+  )
+})
+
+test('listings of a first import are found by the same words as those that come later', async (t) => {
+  const opened = await (await createDatabase(t)).open()
+  const named = (prefix: string) =>
+    texts.map((description, at) => listing(`${prefix}-${at}`, { description, city: 'Austin' }))
+  for (const prefix of ['first', 'later']) {
+    const { summary } = await importRecords(opened, named(prefix))
+    assert.equal(summary.inserted, texts.length)
+  }
+  for (const at of texts.keys()) {
+    const [first, later] = [await findStored(opened, `first-${at}`), await findStored(opened, `later-${at}`)]
+    assert.match(first?.search ?? '', /'austin'/)
+    assert.equal(first?.search, later?.search)
+  }
+})

@@ -26,7 +26,7 @@ import { type Finding, sentenceOf } from '../../src/inspect/finding.ts'
 import { MachineChecks } from '../../src/inspect/machine/run-checks.ts'
 import { sealStored } from '../../src/secrets/seal-stored.ts'
 import { changeSecretKey, openVault } from '../../src/secrets/vault.ts'
-import { createDatabase, postgresVersions } from '../support/database.ts'
+import { createDatabase, postgresVersion } from '../support/database.ts'
 import { cleanEnvironment, runProgram } from '../support/program.ts'
 import { startSecureWay } from '../support/secure-way.ts'
 import { seedUsers } from '../support/seed.ts'
@@ -166,10 +166,8 @@ test('an empty database, one of a newer program, and one that only reads; the se
   says(other, 'writing', /^problem: default_transaction_read_only is on/)
 })
 
-const [version = 18] = postgresVersions
-
-test(`PostgreSQL ${version} answers all that is asked`, async () => {
-  const { url } = await createDatabase(undefined, { version })
+test(`PostgreSQL ${postgresVersion} answers all that is asked`, async () => {
+  const { url } = await createDatabase()
   const lines = await diagnose({ DATABASE_URL: url })
   isWell(lines, 'database', 'writing', 'schema', 'rights', 'connections', 'clock', 'time-zone')
   assert.deepEqual(lines.leftOut, [])

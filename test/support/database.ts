@@ -22,18 +22,18 @@ export interface TestDatabase {
   drop(): Promise<void>
 }
 
-const own = new Map<ServerVersion, Promise<string>>()
+/** On what the tests run: the newest or, with `--oldest` of `test/run.ts`, the oldest. */
+export const postgresVersion: ServerVersion = process.env[oldestVariable] === '1' ? 15 : 18
+
+let own: Promise<string> | undefined
 
 /** The server of the test run, or one of its own where a file runs by itself. */
-function findServerUrl(version: ServerVersion): Promise<string> {
-  const given = process.env[serverVariable(version)]
+function findServerUrl(): Promise<string> {
+  const given = process.env[serverVariable(postgresVersion)]
   if (given) return Promise.resolve(given)
-  const found = own.get(version)
-  if (found) return found
   // ends with this process; an `after` here would belong to the first test
-  const starting = startServer(version).then((server) => server.url)
-  own.set(version, starting)
-  return starting
+  own ??= startServer(postgresVersion).then((server) => server.url)
+  return own
 }
 
 async function query(url: string, statement: string): Promise<void> {
@@ -47,9 +47,6 @@ async function query(url: string, statement: string): Promise<void> {
   }
 }
 
-/** On what the tests run that may differ by version: the newest or, for `npm run test:slow`, the oldest. */
-export const postgresVersions: readonly ServerVersion[] = [process.env[oldestVariable] === '1' ? 15 : 18]
-
 /**
  * Makes a database with the current schema and a few states' postal codes, or those of all `places`; with `empty`, one with
  * nothing in it. Dropped after test `t`, or after the file; everything that `open` opened is
@@ -57,9 +54,9 @@ export const postgresVersions: readonly ServerVersion[] = [process.env[oldestVar
  */
 export async function createDatabase(
   t?: TestContext | undefined,
-  options: { version?: ServerVersion; empty?: boolean; places?: PlacesOfDatabase; template?: string } = {},
+  options: { empty?: boolean; places?: PlacesOfDatabase; template?: string } = {},
 ): Promise<TestDatabase> {
-  const server = await findServerUrl(options.version ?? 18)
+  const server = await findServerUrl()
   const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
   const template = options.template ?? (options.empty ? 'template0' : templateNames[options.places ?? 'few'])
   await query(server, `create database ${name} template ${template} strategy file_copy`)
