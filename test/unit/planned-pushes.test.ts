@@ -1,10 +1,12 @@
-/** Pushes planned anew after an erasure, on the model of the ledger. */
+/** Planned pushes on the model of the ledger: anew after an erasure, and whose users they keep from other processes. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '../../src/base/clock.ts'
 import { Worker } from '../../src/db/leases.ts'
-import { PlannedPushes, type UserPush } from '../../src/push/whom/planned-pushes.ts'
+import type { Pass } from '../../src/push/whom/pass.ts'
+import { PlannedPushes, plannedMax, type UserPush } from '../../src/push/whom/planned-pushes.ts'
 import { LedgerModel } from '../simulate/ledger-model.ts'
+import { claimKey } from '../simulate/ledger-state.ts'
 import { modelLedger } from '../simulate/model-ledger.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
 
@@ -51,3 +53,39 @@ test('pushes are planned anew all at once: under their keys, without what was er
   // it was a list of its own for each user
   assert.equal(asked.filter((what) => what === 'findQueries').length, 1)
 })
+
+test('users who are read and not begun yet stay with the process that has read them', async (t) => {
+  const model = new LedgerModel(() => 0)
+  const ledger = modelLedger(model, { call: async (_what, statement) => statement(), rideOut: (work) => work(false) })
+  model.addListing('1', '{"n":1}')
+  for (let id = 1; id <= 1_600; id++)
+    model.addUser({ id, email: `${id}@example.com`, receiverKey: 'k', homeKey: '1', subscribed: true, places: ['1'] })
+  const [worker, other] = [await Worker.start(ledger, 60_000, systemClock), await Worker.start(ledger, 60_000, systemClock)]
+  t.after(() => Promise.all([worker.stop(), other.stop()]))
+  const concurrency = 16
+  const planned = new PlannedPushes({
+    ...{ ledger, worker, reporter: collectingReporter([], []), stop: new AbortController().signal },
+    run: { id: 1, period: '2026-W10', seenSince: new Date(0), otherTimeZone: undefined },
+    settings: { dataSource: 'leads', concurrency, sameHouse: 'each' },
+    onHeld: () => assert.fail('nobody is held back'),
+  })
+  const pass: Pass = { kind: 'weekly', period: '2026-W10', scope: 'weekly:2026-W10', meant: { who: 'everybody' }, compared: [] }
+  const unbegun: string[] = []
+  let read = 0
+  for await (const { email } of planned.ofPass(pass, 1_600, () => Number.POSITIVE_INFINITY)) {
+    unbegun.push(email)
+    // as many are on their way as may be
+    if (unbegun.length > plannedMax + concurrency) {
+      const begun = unbegun.shift() ?? ''
+      model.state.claims.set(claimKey(pass.scope, begun), { claimedAt: 0, leads: null, queriesMark: null })
+    }
+    if (++read % 100 > 0) continue
+    const free = model.takeRange({ worker: other, pass, cursor: undefined, size: 100 }) ?? []
+    assert.deepEqual(free.filter((user) => unbegun.includes(user.email)), [], `${read} were read`)
+    model.releaseRanges(other.ids, pass)
+  }
+  assert.equal(read, 1_600)
+  // and are released once they are begun
+  const kept = model.state.ranges.filter(({ workerId }) => worker.ids.includes(workerId))
+  assert.ok(kept.length < 1_600 / 50, `${kept.length} ranges`)
+}) // biome-ignore format: long lines
