@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { makeGate } from '../support/gate.ts'
-import { buildHouse, countsOf, deliveriesOf, hrefOf, makeUsers, noCounts, zip } from '../support/house.ts'
+import { buildHouse, deliveriesOf, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { startProgram } from '../support/program.ts'
 import type { Answer } from '../support/receiver.ts'
 
@@ -81,24 +81,10 @@ test('each answer of the receiver has its effect on a delivery', async () => {
   assert.ok(keys.length === 8 && keys.every((key) => receiver.keys().get(key)?.length === 1))
 })
 
-test('--limit serves so many users and is over: --resume does not go on with it, the next --all does', async () => {
-  const { call, receiver } = await buildHouse({ leads, users: makeUsers(5) })
-  const first = await call('push --all --limit 2 --json')
-  assert.deepEqual(
-    [first.code, countsOf(first.json.at(-1))],
-    [0, { ...noCounts, users: 5, deliveries: 2, delivered: 2, owed: 3, leads: 4 }],
-  )
-  const resumed = await call('push --resume --json')
-  assert.deepEqual([resumed.code, resumed.json.at(-1).deliveries], [0, 0])
-  const rest = await call('push --all --json')
-  assert.deepEqual([rest.code, rest.json.at(-1).delivered, rest.json.at(-1).already], [0, 3, 2])
-  assert.equal(receiver.keys().size, 5)
-})
-
 test('--rate spaces the attempts, --concurrency bounds those under way', async () => {
   const { call, receiver } = await buildHouse({
     leads,
-    users: makeUsers(12),
+    users: makeUsers(7),
     answer: () => ({ status: 200, delayMs: 10 }),
   })
   const { code } = await call('push --all --concurrency 2')
@@ -107,8 +93,8 @@ test('--rate spaces the attempts, --concurrency bounds those under way', async (
   const before = receiver.requests.length
   assert.equal((await call('push --all --force --rate 20')).code, 0)
   const times = receiver.requests.slice(before).map(({ atMs }) => atMs)
-  // 12 attempts, one each 50 ms
-  assert.ok((times.at(-1) ?? 0) - (times[0] ?? 0) > 450, `${times}`)
+  // 7 attempts, one each 50 ms
+  assert.ok((times.at(-1) ?? 0) - (times[0] ?? 0) > 250, `${times}`)
 })
 
 test('a push goes on when the reader of its lines has gone', async () => {
@@ -142,15 +128,4 @@ test('a database that was restored from a backup sends the weekly deliveries aga
   assert.equal((await call('push --all', other)).code, 0)
   const third = receiver.requests.slice(-3).map(({ key }) => key)
   assert.deepEqual([new Set(third).size, third.filter((key) => first.includes(key))], [3, []])
-})
-
-test('a user who is removed and imported again gets no second weekly delivery in the week', async () => {
-  const { call, put, receiver } = await buildHouse({ leads, users: makeUsers(2) })
-  assert.equal((await call('push --all')).code, 0)
-  const removed = await call('users remove USER-0@example.com --json')
-  assert.deepEqual([removed.code, removed.json[0].type], [0, 'user'])
-  await put('users', makeUsers(2))
-  const { code, json } = await call('push --all --json')
-  assert.deepEqual([code, json.at(-1).deliveries, json.at(-1).already], [0, 0, 2])
-  assert.equal(receiver.requests.length, 2)
 })

@@ -15,7 +15,7 @@ import { createDatabase } from '../support/database.ts'
 import { makeGate } from '../support/gate.ts'
 import { toLines } from '../support/import-files.ts'
 import { all, build, lead, PushHouse, stopAfter, users } from '../support/push-house.ts'
-import { requestsAtLeast, startTestReceiver, type TestReceiver } from '../support/receiver.ts'
+import { requestsAtLeast, startTestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 import { until } from '../support/until.ts'
 
@@ -106,43 +106,6 @@ test('every subscribed user gets one delivery; the second run of the week sends 
   assert.equal(house.receiver.requests.length, 40)
 })
 
-test('a request is as the contract has it: headers, length, body', async (t) => {
-  const house = await build(t, { users: users(1, { receiverKey: 'the-key' }) })
-  await house.push(all, { dataSource: 'collector-7' })
-  const [request] = house.receiver.requests
-  assert.ok(request)
-  assert.equal(request.method, 'POST')
-  assert.equal(request.path, '/leads')
-  assert.equal(request.headers['content-type'], 'application/json')
-  assert.equal(request.headers['x-service-api-key'], 'the-key')
-  assert.equal(request.headers['x-data-source'], 'collector-7')
-  assert.match(request.key, /^[!-~]{1,64}$/)
-  assert.equal(request.headers['content-length'], String(request.body.length))
-  assert.equal(request.headers['transfer-encoding'], undefined)
-  assert.deepEqual(request.json.queryList, [{ type: 'zipcode', value: '78704', radius: 0 }])
-  assert.deepEqual(
-    request.json.fsbos.map(({ href }) => href),
-    ['https://listings.example/a', 'https://listings.example/b'],
-  )
-})
-
-test('users without queries are skipped, users whose queries match nothing get an empty delivery', async (t) => {
-  const house = await build(t, {
-    users: [
-      { email: 'none@example.com', queries: [] },
-      { email: 'empty@example.com', queries: [{ value: '99950', places: ['99950'] }] },
-    ],
-  })
-  const { lines, summary, ok } = await house.push()
-  assert.deepEqual(
-    lines.filter(({ type }) => type === 'skip'),
-    [{ type: 'skip', user: 'none@example.com', reason: 'no queries' }],
-  )
-  assert.deepEqual([summary.users, summary.skipped, summary.deliveries], [2, 1, 1])
-  assert.deepEqual(house.receiver.requests[0]?.json.fsbos, [])
-  assert.equal(ok, true)
-})
-
 test('the 300 newest of 301 matching leads are sent; a query with fewer matches sends all', async (t) => {
   const at = (place: string, n: number) =>
     Array.from({ length: n }, (_, i) => lead(`${place}-${i}`, { postalCode: place }))
@@ -180,47 +143,6 @@ test('a failed attempt is followed by one more with the same key and the same by
     deliveries.map(({ status, attempts, httpStatus, error }) => [status, attempts, httpStatus, error]),
     [['delivered', 2, 200, null]],
   )
-})
-
-test('after two failures nothing more goes out: failed where both were answered, unknown where one was not', async (t) => {
-  for (const [answer, status] of [
-    [() => 500, 'failed'],
-    [(_: unknown, nth: number) => (nth === 1 ? 'drop' : 500), 'unknown'],
-    [() => 409, 'unknown'],
-  ] as [TestReceiver['answer'], string][]) {
-    const house = await build(t, { answer })
-    const { deliveries, ok, summary } = await house.push()
-    assert.equal(ok, false)
-    assert.deepEqual(
-      deliveries.map((delivery) => [delivery.status, delivery.attempts]),
-      [[status, 2]],
-    )
-    assert.equal(summary.failed + summary.unknown, 1)
-    await house.push()
-    assert.equal(house.receiver.requests.length, 2)
-  }
-})
-
-test('--failed makes a further delivery with a new key, once; --unknown is asked for by name', async (t) => {
-  const house = await build(t, {
-    users: users(2),
-    answer: (request) => (request.headers['x-service-api-key'] === 'key' ? 500 : 'drop'),
-  })
-  await house.db
-    .updateTable('users')
-    .set({ receiver_key: 'other' })
-    .where('email', '=', 'user-0001@example.com')
-    .execute()
-  await house.push()
-  house.receiver.answer = () => 200
-  const failed = await house.push({ what: 'failed', unknown: false })
-  assert.deepEqual(
-    failed.deliveries.map(({ user, kind, status }) => [user, kind, status]),
-    [['user-0000@example.com', 'forced', 'delivered']],
-  )
-  assert.equal((await house.push({ what: 'failed', unknown: false })).deliveries.length, 0)
-  assert.equal((await house.push({ what: 'failed', unknown: true })).deliveries.length, 1)
-  assert.equal(house.receiver.keys().size, 4)
 })
 
 test('--force: those who had theirs get a further one, the others just theirs', async (t) => {
@@ -385,18 +307,6 @@ test('--resume waits for the rest of a pause that a process had begun which was 
     [['delivered', 2]],
   )
   assert.equal(ok, true)
-})
-
-test('a Retry-After that is longer than the delay is honoured, by every attempt', async (t) => {
-  const house = await build(t, { users: users(60) })
-  house.receiver.answer = (_request, nth) => (nth === 40 ? { status: 503, headers: { 'retry-after': '1' } } : 200)
-  const { ok } = await house.push(all, { concurrency: 1 })
-  const [first, other] = house.receiver.requests.slice(39)
-  const second = house.receiver.requests.find(({ key }, index) => index > 39 && key === first?.key)
-  assert.equal(ok, true)
-  assert.ok(first && other && second)
-  assert.ok(other.atMs - first.atMs >= 990, 'no other user gets an attempt meanwhile')
-  assert.ok(second.atMs - first.atMs >= 990)
 })
 
 const inAnHour = () => new Date(Date.now() + 3_600_000)
@@ -727,17 +637,6 @@ test('a preview counts what a living push has in hand as elsewhere, and lists th
   assert.ok(preview.summary(0).elsewhere > 0 && summary.elsewhere > 0)
 })
 
-test('a listing that was not seen for longer than the maximum age is not sent', async (t) => {
-  const house = await build(t, { leads: [lead('fresh')] })
-  await seedLeads(house.opened, [lead('old')], 31)
-  await seedLeads(house.opened, [lead('nearly')], 29.9)
-  await house.push()
-  assert.deepEqual(house.receiver.requests[0]?.json.fsbos.map(({ href }) => href).sort(), [
-    'https://listings.example/fresh',
-    'https://listings.example/nearly',
-  ])
-})
-
 // An erasure meanwhile had users planned anew, who were warned again.
 test('that a listing is too large is told once, also of users who are planned anew in the run', async (t) => {
   const leads = [lead('large', { description: 'x'.repeat(5_000_000) }), lead('a')]
@@ -750,23 +649,4 @@ test('that a listing is too large is told once, also of users who are planned an
   const warned = lines.flatMap((line) => (line.type === 'warning' ? [line.user] : []))
   assert.equal(summary.delivered, 4)
   assert.deepEqual([warned.length, new Set(warned).size], [4, 4])
-})
-
-test('more than 5 MB goes out in parts, each within the limit, all with keys of their own', async (t) => {
-  const big = 'x'.repeat(30_000)
-  const places = ['10001', '10002']
-  const house = await build(t, {
-    leads: places.flatMap((place) =>
-      Array.from({ length: 100 }, (_, at) => lead(`${place}-${at}`, { postalCode: place, description: big })),
-    ),
-    users: [{ email: 'a@example.com', queries: places.map((place) => ({ value: place, places: [place] })) }],
-  })
-  const { deliveries, summary } = await house.push()
-  assert.deepEqual(deliveries.map(({ part, parts, leads }) => [part, parts, leads]).sort(), [
-    [1, 2, 100],
-    [2, 2, 100],
-  ])
-  assert.equal(summary.users, 1)
-  assert.ok(house.receiver.requests.every(({ body }) => body.length <= 5_000_000))
-  assert.equal(house.receiver.keys().size, 2)
 })
