@@ -5,16 +5,16 @@ import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { packageRoot } from '../../src/base/package-root.ts'
 import { makeGate } from '../support/gate.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers } from '../support/house.ts'
 import { lackingScript } from '../support/installed.ts'
 import { cleanEnvironment, startProgram, testHome } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
+import { findProgram } from '../support/scripts.ts'
 import { until } from '../support/until.ts'
 
 const isLinux = process.platform === 'linux'
-const program = [process.execPath, join(packageRoot, 'bin', 'leadpush.js')]
+const program = [process.execPath, findProgram()]
 const leads = [{ href: hrefOf('a'), postalCode: '78704' }]
 
 const started: ChildProcess[] = []

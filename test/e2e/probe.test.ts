@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { packageRoot } from '../../src/base/package-root.ts'
 import { createDatabase } from '../support/database.ts'
 import { lackingScript } from '../support/installed.ts'
 import { startProbedReceiver } from '../support/probed-receiver.ts'
 import { callProgram, cleanEnvironment, runProgram, startProgram, testHome } from '../support/program.ts'
+import { findProgram } from '../support/scripts.ts'
 
 const database = await createDatabase()
 const db = await database.open()
@@ -94,7 +94,7 @@ test('without a receiver, with a user that there is not, or with a wrong setting
 
 /** What `probe` with `rest` shows on a terminal, where `typed` answers its question; and its exit code. */
 async function probeOnTerminal(typed: string, rest = ''): Promise<{ exitCode: unknown; shown: string }> {
-  const program = `'${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' probe ${rest}`
+  const program = `'${process.execPath}' '${findProgram()}' probe ${rest}`
   const child = spawn('script', ['-qec', `stty cols 120 rows 40; exec ${program}`, '/dev/null'], {
     cwd: testHome(),
     env: { ...cleanEnvironment(env), TERM: 'xterm' },

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { packageRoot } from '../../src/base/package-root.ts'
 import { completeLead, type LeadPatch } from '../../src/leads/lead.ts'
 import { createDatabase } from '../support/database.ts'
 import { lackingScript } from '../support/installed.ts'
 import { cleanEnvironment, type ProgramOptions, runProgram, startProgram, testHome } from '../support/program.ts'
+import { findProgram } from '../support/scripts.ts'
 
 const database = await createDatabase()
 const env = { DATABASE_URL: database.url }
@@ -131,7 +131,7 @@ test('senseless options are refused before it listens, and so are keys that nobo
 })
 
 test('on a terminal the counts move below the lines', { skip: lackingScript }, async () => {
-  const command = `stty cols 120 rows 40; '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' receiver --port 0 & pid=$!; sleep 0.1; read line; kill $pid; wait $pid`
+  const command = `stty cols 120 rows 40; '${process.execPath}' '${findProgram()}' receiver --port 0 & pid=$!; sleep 0.1; read line; kill $pid; wait $pid`
   const { spawn } = await import('node:child_process')
   const child = spawn('script', ['-qec', command, '/dev/null'], {
     cwd: testHome(),

@@ -28,6 +28,7 @@ import { sealStored } from '../../src/secrets/seal-stored.ts'
 import { changeSecretKey, openVault } from '../../src/secrets/vault.ts'
 import { createDatabase, postgresVersion } from '../support/database.ts'
 import { cleanEnvironment, runProgram } from '../support/program.ts'
+import { findProgram } from '../support/scripts.ts'
 import { startSecureWay } from '../support/secure-way.ts'
 import { seedUsers } from '../support/seed.ts'
 import { certificate, findClosedPort, listen } from '../support/sockets.ts'
@@ -385,7 +386,7 @@ test('without a database none is made: that is a problem, and the checks that ne
 })
 
 test('a working directory that was removed is told in a sentence', async () => {
-  const program = `cd "$(mktemp -d)" && rmdir "$PWD" && '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' validate`
+  const program = `cd "$(mktemp -d)" && rmdir "$PWD" && '${process.execPath}' '${findProgram()}' validate`
   const ended = await promisify(execFile)('/bin/sh', ['-c', program], { env: cleanEnvironment() }).catch(
     (error) => error,
   )
@@ -394,7 +395,7 @@ test('a working directory that was removed is told in a sentence', async () => {
 })
 
 test('an embedded database is asked, left as it is, and stopped again; then it is down, and at last a standby', async () => {
-  const program = `'${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' validate --json || true`
+  const program = `'${process.execPath}' '${findProgram()}' validate --json || true`
   const { stdout } = await promisify(execFile)('/bin/sh', ['-c', program], {
     env: cleanEnvironment({ LEADPUSH_HOME: server.home, LEADPUSH_RECEIVER_URL: receiverUrl }), cwd: folder,
   })

@@ -7,13 +7,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { packageRoot } from '../../src/base/package-root.ts'
 import { lackingScript } from '../support/installed.ts'
 import { cleanEnvironment, testHome } from '../support/program.ts'
+import { findProgram } from '../support/scripts.ts'
 
 // the moving line once divided by the columns of the terminal, and cleared lines without end where it has none
 test('a terminal without columns, as containers make them, gets plain lines', { skip: lackingScript }, () => {
-  const command = `stty cols 0 rows 0; '${process.execPath}' '${join(packageRoot, 'bin', 'leadpush.js')}' demo`
+  const command = `stty cols 0 rows 0; '${process.execPath}' '${findProgram()}' demo`
   const { status, stdout } = spawnSync('script', ['-qec', command, '/dev/null'], {
     cwd: testHome(),
     env: cleanEnvironment(),
@@ -33,7 +33,7 @@ test('a Ctrl-C or a closed terminal during the demo leaves no error, no result, 
     [150, 'SIGINT', 130],
     [700, 'SIGHUP', 129],
   ] as const) {
-    const child = spawn(process.execPath, [join(packageRoot, 'bin/leadpush.js'), 'demo'], {
+    const child = spawn(process.execPath, [findProgram(), 'demo'], {
       env: cleanEnvironment({ TMPDIR: temporary }),
       detached: true,
     })
