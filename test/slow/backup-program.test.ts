@@ -115,9 +115,9 @@ test('a backup that breaks off, or is none that this program knows, changes noth
     [without('schema_migrations', true), 1, /migrations are not those that its head names; nothing was kept/],
     [without('erasure_key', true), 1, /has not the one row of erasure_key; nothing was kept/],
     [withEnd, 1, /cannot be restored.*has not the rows.*nothing was kept/],
-    [Buffer.from('href,postalCode\n'), 2, /no backup of leadpush/],
-    [Buffer.alloc(0), 2, /no backup of leadpush/],
-    [withHead({ erasureKey: 1 }), 2, /no backup of leadpush/],
+    [Buffer.from('href,postalCode\n'), 2, /not a backup of leadpush/],
+    [Buffer.alloc(0), 2, /not a backup of leadpush/],
+    [withHead({ erasureKey: 1 }), 2, /not a backup of leadpush/],
     [withHead({ format: 2, version: '9.0.0' }), 2, /of a newer leadpush \(9\.0\.0\)/],
     [withHead({ migrations: ['000001_leads', '999999_unheard_of'] }), 2, /of a newer leadpush/],
   ] as const) {
