@@ -14,10 +14,9 @@ import type { PushContext, PushEnd, RunContext } from './push-request.ts'
 import { Receiver } from './receiver/receiver.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { tellAbsence } from './run/absence.ts'
-import { beginRun } from './run/begin-run.ts'
 import { judgeRun, type LoopEnd, nextRound, type RunEnd, type RunFacts } from './run/run-end.ts'
 import { RunRecords } from './run/run-records.ts'
-import { type PushRequest, type Scope, scopeOf } from './run/scope.ts'
+import { isResumable, type PushRequest, type Scope, scopeOf } from './run/scope.ts'
 import { Agenda, type CountedUsers } from './whom/agenda.ts'
 import { NamedUsers } from './whom/named-users.ts'
 import { PlannedPushes, type UserPush } from './whom/planned-pushes.ts'
@@ -346,10 +345,18 @@ export function runPush({ db, http, ...asked }: PushContext): Promise<PushEnd> {
 
 /** Like `runPush`, on any ledger, wire and clock. */
 export async function carryOut(context: RunContext): Promise<PushEnd> {
-  const { ledger, clock, settings } = context
+  const { ledger, clock, settings, request, reporter } = context
+  const { timeZone, maxLeadAgeMs } = settings
   const startedAt = clock.now()
+  const scope = scopeOf(request)
+  const start = { command: scope.command, resumable: isResumable(scope), timeZone, maxLeadAgeMs }
   const push = async (worker: Worker) => {
-    const { run, start } = await beginRun(context, worker)
+    const run = await ledger.runs.start({ workerIds: worker.ids, ...start })
+    // a weekly push with it is held, or was accepted
+    if (run.otherTimeZone !== undefined && request.what !== 'all')
+      reporter.note(
+        `The last run used the time zone ${run.otherTimeZone}, this one ${timeZone}: machines that share a database must agree on LEADPUSH_TIME_ZONE, or weeks overlap.`,
+      )
     const records = new RunRecords({ ledger, worker, run, start, clock, startedAt })
     try {
       return await new PushRun(context, worker, run, records, startedAt).execute()

@@ -1,11 +1,25 @@
 /** Makes a recorded attempt: opens its receiver key, builds its body, sends it, and passes on the outcome. */
+import type { AttemptOutcome } from '../../deliveries/attempt.ts'
 import { BodyBuffers, buildBody } from '../../deliveries/body.ts'
 import { GzipBodies } from '../../deliveries/gzip-body.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
 import { isAtHand } from '../../leads/lead-store.ts'
+import { receiverKeyOf } from '../../secrets/cipher.ts'
+import { openIntact } from '../../secrets/vault.ts'
 import type { AttemptsInHand } from './attempts-in-hand.ts'
 import type { LoopContext } from './loop-context.ts'
-import { damagedKey, openReceiverKey } from './open-receiver-key.ts'
+
+/** The stored key of the user is damaged: nothing was sent. */
+const damagedKey: AttemptOutcome = {
+  ok: false,
+  maybeArrived: false,
+  httpStatus: null,
+  error:
+    "the stored receiver key cannot be decrypted, since it was changed: bring the user's key in again with `leadpush users import`",
+  durationMs: 0,
+  retryAfterMs: null,
+  acceptsGzip: false,
+}
 
 export class AttemptMaker {
   /** The receiver keys are encrypted with a key that this process lacks: it finishes as on a stop, and then throws this. */
@@ -58,7 +72,7 @@ export class AttemptMaker {
   /** Undefined if no attempt can be made: the stored key is damaged, or this process lacks the key that it is encrypted with. */
   private async openReceiverKey(attempt: RecordedAttempt): Promise<string | undefined> {
     try {
-      const receiverKey = await openReceiverKey(this.context.vault, attempt)
+      const receiverKey = await openIntact(this.context.vault, attempt.receiverKey, receiverKeyOf(attempt.email))
       if (receiverKey !== undefined) return receiverKey
     } catch (error) {
       this.lackOfKey ??= error
