@@ -1,17 +1,22 @@
 /** The order for a push, its context, and its result. */
+import type { ClientCertificate } from '../base/client-certificate.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Proxies } from '../base/config.ts'
 import type { Database } from '../db/open.ts'
+import type { AttemptTarget } from '../deliveries/attempt.ts'
 import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
 import type { Live } from '../matching/listed.ts'
 import type { Vault } from '../secrets/vault.ts'
-import type { LoopSettings } from './attempts/loop-context.ts'
 import type { Ledger } from './ledger.ts'
+import type { ReceiverSettings } from './receiver/receiver.ts'
 import type { PushReporter } from './reporter.ts'
 import type { PushRequest } from './run/scope.ts'
 import type { Wire } from './wire.ts'
 
-export interface PushSettings extends LoopSettings {
+export interface PushSettings extends AttemptTarget, ReceiverSettings, ClientCertificate {
+  concurrency: number
+  proxies?: Proxies
   leaseMs: number
   timeZone: string
   maxLeadAgeMs: number

@@ -4,7 +4,6 @@ import { test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { databaseReceiver } from '../../src/push/database/receivers.ts'
-import { ReceiverRow } from '../../src/push/receiver/receiver-row.ts'
 import type { PushRequest } from '../../src/push/run-push.ts'
 import { all, build, resume, stopAfter, users } from '../support/push-house.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
@@ -134,7 +133,7 @@ test('nothing is begun before a connection can be made; --accept goes on regardl
 
 test('a process learns the finding of another at the same time, and no two make the same try', async (t) => {
   const house = await build(t, { users: users(60), answer: () => 503 })
-  const others = new ReceiverRow(databaseReceiver(house.db, house.receiver.url))
+  const others = databaseReceiver(house.db, house.receiver.url)
   const slow = house.push(all, { ratePerSecond: 1, outageMs: 2_000, retryDelayMs: 0 })
   await requestsAtLeast(house.receiver, 1)
   await others.tell({ says: 'down', instead: false, inARow: 20 })

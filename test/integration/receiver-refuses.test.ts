@@ -10,7 +10,6 @@ import { findAlarms } from '../../src/inspect/status/alarms.ts'
 import { findStatus } from '../../src/inspect/status/status.ts'
 import { databaseReceiver, findRefused, hashReceiver } from '../../src/push/database/receivers.ts'
 import { Preview } from '../../src/push/preview/preview.ts'
-import { ReceiverRow } from '../../src/push/receiver/receiver-row.ts'
 import { makeGate } from '../support/gate.ts'
 import { all, build, counts, most, type PushHouse, resume, skips, users } from '../support/push-house.ts'
 import { type ReceivedRequest, requestsAtLeast, startTestReceiver } from '../support/receiver.ts'
@@ -18,8 +17,7 @@ import { seedUsers } from '../support/seed.ts'
 
 const held = { retryDelayMs: 0, outageMs: 60_000 }
 
-const troubleOf = async ({ db, receiver }: PushHouse) =>
-  (await new ReceiverRow(databaseReceiver(db, receiver.url)).read())?.trouble
+const troubleOf = async ({ db, receiver }: PushHouse) => (await databaseReceiver(db, receiver.url).read()).trouble
 
 /** As if the last attempt had been made so long ago. */
 async function pass(house: PushHouse, interval: string) {
@@ -277,7 +275,7 @@ for (const [compress, count] of [['gzip', 1], ['auto', 60]] as const) {
 // The push slept 250 ms for ever, and the next push was held for an hour by a try that nobody had made.
 test('a try whose user is gone by then is given back, and the push ends', async (t) => {
   const house = await build(t, { users: users(1) })
-  await new ReceiverRow(databaseReceiver(house.db, house.receiver.url)).tell({ says: 'refuses', status: 401 })
+  await databaseReceiver(house.db, house.receiver.url).tell({ says: 'refuses', status: 401 })
   await sql`
     create function lose_user() returns trigger language plpgsql as $$
       begin update users set subscribed = false; return null; end $$

@@ -8,13 +8,15 @@ import { ReceiverRow } from '../../src/push/receiver/receiver-row.ts'
 import { createDatabase } from '../support/database.ts'
 
 const url = 'https://receiver.example/'
-const rowOf = (db: Database) => new ReceiverRow(databaseReceiver(db, url))
+const rowOf = (db: Database) => databaseReceiver(db, url)
+const refuse = (row: ReceiverRow) => row.write((store) => store.tell({ says: 'refuses', status: 401 }))
+const recover = (row: ReceiverRow) => row.write((store) => store.tell({ says: 'well' }))
 const down = { says: 'down', instead: false, inARow: 20 } as const
 
 // A process that had not heard of the 415 removed it from the row: all went on compressing.
 test('an Accept-Encoding counts for nothing for a day after any process got a 415', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  const gzip = async () => (await rowOf(db).read())?.gzip
+  const gzip = async () => (await rowOf(db).read()).gzip
   await rowOf(db).tellGzip(true)
   assert.deepEqual(await gzip(), { takes: true, isRefused: false })
   await rowOf(db).tellGzip(false)
@@ -28,7 +30,7 @@ test('an Accept-Encoding counts for nothing for a day after any process got a 41
 // Of two processes that were asked to wait the one with the shorter pause brought all back too early.
 test('a shorter pause that another process was asked for takes nothing from a longer one', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  const pausedMs = async () => (await rowOf(db).read())?.pace.pausedMs ?? 0
+  const pausedMs = async () => (await rowOf(db).read()).pace.pausedMs ?? 0
   await rowOf(db).tellPace({ pausedMs: 200_000, allowedRate: null }, false)
   await rowOf(db).tellPace({ pausedMs: 1_000, allowedRate: null }, false)
   assert.ok((await pausedMs()) > 100_000, `${await pausedMs()} ms`)
@@ -39,13 +41,13 @@ test('a shorter pause that another process was asked for takes nothing from a lo
 // On two connections the recovery overtook the trouble: the next look held a healthy run.
 test('the row has the news of a process in their order', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  const row = rowOf(db)
+  const row = new ReceiverRow(rowOf(db))
   let telling: Promise<unknown> = Promise.resolve()
   await assert.rejects(
     db.transaction().execute(async (trx) => {
       await sql`insert into receivers (url_sha256) values (${hashReceiver(url)})`.execute(trx)
       // the first waits for this transaction, the second would have found no row
-      telling = Promise.all([row.tell({ says: 'refuses', status: 401 }), row.tell({ says: 'well' })])
+      telling = Promise.all([refuse(row), recover(row)])
       await sql`select pg_sleep(0.3)`.execute(trx)
       throw new Error('rolled back')
     }),
@@ -58,17 +60,17 @@ test('the row has the news of a process in their order', async (t) => {
 
 test('a look that a write follows at once says nothing', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  const row = rowOf(db)
-  await row.tell(down)
+  const row = new ReceiverRow(rowOf(db))
+  await row.write((store) => store.tell(down))
   const looking = row.read()
-  await row.tell({ says: 'well' })
+  await recover(row)
   assert.equal(await looking, undefined)
 })
 
 test('a try is one process’s; one that was not made is there for the next', async (t) => {
   const { db } = await (await createDatabase(t)).open()
   const others = rowOf(db)
-  const trouble = async () => (await others.read())?.trouble
+  const trouble = async () => (await others.read()).trouble
   await others.tell(down)
   const taken = await Promise.all([1, 2, 3].map(() => rowOf(db).take(0, 'first')))
   assert.deepEqual(taken.sort(), [false, false, true])
@@ -81,7 +83,7 @@ test('a try is one process’s; one that was not made is there for the next', as
   // it stayed taken for the rest of the hour after a stop
   await others.tell({ says: 'not made', tries: 4, kind: 'second' })
   assert.deepEqual([await trouble(), await others.take(3, 'second')], [{ status: null, tries: 3, nextMs: 0, secondMs: 0 }, true])
-  assert.equal((await new ReceiverRow(databaseReceiver(db, `${url}other`)).read())?.trouble, undefined)
+  assert.equal((await databaseReceiver(db, `${url}other`).read()).trouble, undefined)
   await others.tell({ says: 'well' })
   assert.deepEqual([await trouble(), await others.take(4, 'first')], [undefined, false])
 }) // biome-ignore format: a table

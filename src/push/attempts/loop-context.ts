@@ -1,13 +1,10 @@
 /** The context that the loop around a push and its parts share. */
-import type { ClientCertificate } from '../../base/client-certificate.ts'
 import type { Clock } from '../../base/clock.ts'
-import type { Proxies } from '../../base/config.ts'
 import type { Worker } from '../../db/leases.ts'
 import type { Takeover } from '../../deliveries/ledger.ts'
 import type { Run } from '../../deliveries/runs.ts'
 import type { Vault } from '../../secrets/vault.ts'
 import type { Ledger } from '../ledger.ts'
-import type { CompressMode } from '../receiver/compression.ts'
 import type { Receiver } from '../receiver/receiver.ts'
 import type { PushReporter } from '../reporter.ts'
 import type { RunRecords } from '../run/run-records.ts'
@@ -15,25 +12,12 @@ import type { PlannedPushes } from '../whom/planned-pushes.ts'
 import type { UserCount } from '../whom/user-count.ts'
 import type { Wire } from '../wire.ts'
 
-export interface LoopSettings extends ClientCertificate {
-  receiverUrl: string
-  dataSource: string
-  timeoutMs: number
-  keepAnswers?: 'on' | 'off'
-  retryDelayMs: number
-  concurrency: number
-  ratePerSecond: number | undefined
-  outageMs: number
-  compress: CompressMode
-  proxies?: Proxies
-}
-
 export interface LoopContext {
   ledger: Ledger
   wire: Wire
   clock: Clock
   reporter: PushReporter
-  settings: LoopSettings
+  settings: { concurrency: number; retryDelayMs: number }
   worker: Worker
   run: Run
   records: Pick<RunRecords, 'run' | 'note'>

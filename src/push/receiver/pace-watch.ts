@@ -105,7 +105,7 @@ export class PaceWatch {
 
   private async tell(): Promise<void> {
     const known = this.pace.known(this.now())
-    await this.context.row.tellPace(known, !this.pace.isSlowed)
+    await this.context.row.write((row) => row.tellPace(known, !this.pace.isSlowed))
     this.told = known.allowedRate
   }
 }

@@ -1,10 +1,7 @@
 /**
  * The row of a receiver as one process uses it: it reads and writes in turn, so that trouble and recovery cannot overtake each other.
  */
-import type { AttemptKind } from '../../deliveries/due.ts'
 import type { Known, ReceiverStore } from '../ledger.ts'
-import type { Write } from './health.ts'
-import type { KnownPace } from './pace.ts'
 
 export class ReceiverRow {
   private readonly store: ReceiverStore
@@ -24,29 +21,9 @@ export class ReceiverRow {
     return writes === this.writes ? known : undefined
   }
 
-  begin(isOnlyOne: boolean): Promise<Known> {
-    return this.write(() => this.store.begin(isOnlyOne))
-  }
-
-  take(tries: number, kind: AttemptKind): Promise<boolean> {
-    return this.write(() => this.store.take(tries, kind))
-  }
-
-  tell(what: Write): Promise<void> {
-    return this.write(() => this.store.tell(what))
-  }
-
-  tellPace(known: KnownPace, isFree: boolean): Promise<void> {
-    return this.write(() => this.store.tellPace(known, isFree))
-  }
-
-  tellGzip(takes: boolean): Promise<void> {
-    return this.write(() => this.store.tellGzip(takes))
-  }
-
-  private write<T>(work: () => Promise<T>): Promise<T> {
+  write<T>(work: (store: ReceiverStore) => Promise<T>): Promise<T> {
     this.writes++
-    return this.inTurn(work)
+    return this.inTurn(() => work(this.store))
   }
 
   private inTurn<T>(work: () => Promise<T>): Promise<T> {

@@ -10,7 +10,6 @@ import type { RecordedAttempt } from '../../deliveries/ledger.ts'
 import type { Known, Ledger } from '../ledger.ts'
 import type { PushReporter } from '../reporter.ts'
 import type { Wire } from '../wire.ts'
-import { Compression, type CompressMode } from './compression.ts'
 import {
   ask,
   type Event,
@@ -29,17 +28,22 @@ import {
 import { PaceWatch } from './pace-watch.ts'
 import { ReceiverRow } from './receiver-row.ts'
 
+/** Whether first attempts go out compressed (contract 4.17); `auto`: once an answer has said that the receiver takes that. */
+export type CompressMode = 'auto' | 'gzip' | 'off'
+
+export interface ReceiverSettings {
+  receiverUrl: string
+  outageMs: number
+  compress: CompressMode
+  ratePerSecond: number | undefined
+  retryDelayMs: number
+}
+
 export interface ReceiverContext {
   ledger: Pick<Ledger, 'receiver'>
   wire: Wire
   clock: Clock
-  settings: {
-    receiverUrl: string
-    outageMs: number
-    compress: CompressMode
-    ratePerSecond: number | undefined
-    retryDelayMs: number
-  }
+  settings: ReceiverSettings
   /**
    * `trouble`: a push stops while the receiver is in trouble. `recovery`: the push goes on regardless, and records that the receiver is
    * well again. `nothing`: neither.
@@ -60,7 +64,7 @@ export class Receiver {
   private readonly context: ReceiverContext
   private readonly rules: Rules
   private readonly row: ReceiverRow
-  private readonly compression: Compression
+  private gzip: Known['gzip'] = { takes: false, isRefused: false }
   private health: Health = unproven
   private hasBegun = false
   private onChange = () => {}
@@ -75,13 +79,13 @@ export class Receiver {
     this.context = context
     this.rules = { patienceMs: looks ? settings.outageMs : 0, refusals: looks, empty: !accepts, inARow: alikeInARow }
     this.row = new ReceiverRow(ledger.receiver(settings.receiverUrl))
-    this.compression = new Compression(settings.compress)
     this.pace = new PaceWatch({ clock, row: this.row, settings, follows: looksFor !== 'nothing', reporter })
   }
 
   /** Whether first attempts that are recorded now go out compressed. */
   get usesGzip(): boolean {
-    return this.compression.isOn
+    const { compress } = this.context.settings
+    return compress === 'gzip' || (compress === 'auto' && this.gzip.takes)
   }
 
   get hasTry(): boolean {
@@ -101,16 +105,13 @@ export class Receiver {
   async begin(onChange: () => void): Promise<void> {
     const { looksFor } = this.context
     this.onChange = onChange
-    if (this.hasBegun) await this.beginAgain()
-    else this.learn(await this.row.begin(looksFor !== 'nothing'), true)
+    if (this.hasBegun) {
+      await this.apply({ is: 'firsts again' })
+      await this.look()
+    } else this.learn(await this.row.write((row) => row.begin(looksFor !== 'nothing')), true)
     this.hasBegun = true
     if (looksFor === 'nothing') return
     this.timer = this.context.clock.every(outageLookMs, () => void this.look())
-  }
-
-  private async beginAgain(): Promise<void> {
-    await this.apply({ is: 'firsts again' })
-    await this.look()
   }
 
   /** Stops looking until it begins again. */
@@ -147,12 +148,20 @@ export class Receiver {
   async note(attempt: RecordedAttempt, outcome: AttemptOutcome): Promise<void> {
     const sign = signOf(outcome)
     if (sign.is === 'down') this.lastFailure = outcome.error ?? ''
-    const takesGzip = this.compression.note(outcome)
     await Promise.all([
       this.pace.note(attempt, outcome),
       this.apply({ is: 'outcome', attempt: attempt.attempt, sign }, outcome.httpStatus),
-      takesGzip === undefined ? undefined : this.row.tellGzip(takesGzip),
+      this.noteGzip(outcome),
     ])
+  }
+
+  /** With `auto` a 415 turns compression off, and an `Accept-Encoding` counts for nothing for a while after one. */
+  private noteGzip({ httpStatus, acceptsGzip }: AttemptOutcome): Promise<void> | undefined {
+    const { takes, isRefused } = this.gzip
+    const takesNow = httpStatus !== 415 && (takes || (acceptsGzip && !isRefused))
+    if (this.context.settings.compress !== 'auto' || takesNow === takes) return undefined
+    this.gzip = { takes: takesNow, isRefused: isRefused || !takesNow }
+    return this.row.write((row) => row.tellGzip(takesNow))
   }
 
   /** `attempt`, or the attempt for a granted try, could not be made. */
@@ -181,7 +190,8 @@ export class Receiver {
     const next = kind === 'first' ? ({ is: 'first' } as const) : ({ is: 'second', inMs: 0 } as const)
     if (stop.aborted || this.ask({ open: 0, isIdle: true, next }).is !== 'try' || !('tries' in this.health))
       return false
-    if (await this.row.take(this.health.tries, kind)) {
+    const { tries } = this.health
+    if (await this.row.write((row) => row.take(tries, kind))) {
       await this.apply({ is: 'granted', kind })
       return true
     }
@@ -215,7 +225,7 @@ export class Receiver {
 
   private learn({ trouble, pace, gzip }: Known, begins: boolean): void {
     const { looksFor } = this.context
-    this.compression.learn(gzip)
+    this.gzip = gzip
     this.pace.learn(pace)
     if (looksFor === 'trouble') void this.apply({ is: 'row', known: trouble, begins })
     else if (begins && looksFor === 'recovery') this.health = { is: 'accepted', stands: trouble !== undefined }
@@ -226,7 +236,7 @@ export class Receiver {
     const { health, write } = step(before, event, this.context.clock.now(), this.rules)
     this.health = health
     if (health !== before) this.tell(before, write, event, httpStatus)
-    if (write) await this.row.tell(write)
+    if (write) await this.row.write((row) => row.tell(write))
   }
 
   private tell(before: Health, write: Write | undefined, event: Event, httpStatus: number | null): void {
