@@ -7,18 +7,19 @@ import type { Run } from '../deliveries/runs.ts'
 import type { SummaryLine } from '../index.ts'
 import { plainVault } from '../secrets/vault.ts'
 import { PushLoop } from './attempts/loop.ts'
+import type { LoopContext } from './attempts/loop-context.ts'
 import { databaseLedger } from './database/database-ledger.ts'
-import { type Hold, toReason } from './hold.ts'
-import type { Ledger } from './ledger.ts'
+import { type Hold, toReason, type UserHold } from './hold.ts'
 import type { PushContext, PushEnd, RunContext } from './push-request.ts'
 import { Receiver } from './receiver/receiver.ts'
 import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
 import { tellAbsence } from './run/absence.ts'
 import { judgeRun, type LoopEnd, nextRound, type RunEnd, type RunFacts } from './run/run-end.ts'
 import { RunRecords } from './run/run-records.ts'
-import { isResumable, type PushRequest, type Scope, scopeOf } from './run/scope.ts'
+import { isResumable, type Scope, scopeOf } from './run/scope.ts'
 import { Agenda, type CountedUsers } from './whom/agenda.ts'
 import { NamedUsers } from './whom/named-users.ts'
+import type { UserToServe } from './whom/pass.ts'
 import { PlannedPushes, type UserPush } from './whom/planned-pushes.ts'
 import { UserCount } from './whom/user-count.ts'
 import { httpWire } from './wire.ts'
@@ -33,20 +34,13 @@ const owedPatienceMs = 2_000
 type RoundFacts = RunFacts & { left: CountedUsers }
 
 class PushRun {
-  private readonly ledger: Ledger
-  private readonly request: PushRequest
-  private readonly scope: Scope
-  private readonly reporter: PushReporter
-  private readonly stop: AbortSignal
   private readonly context: RunContext
-  private readonly worker: Worker
-  private readonly run: Run
+  private readonly scope: Scope
+  /** The tools of its rounds: each has a loop of its own. */
+  private readonly tools: LoopContext & { records: RunRecords }
   private readonly agenda: Agenda
-  private readonly planned: PlannedPushes
   private readonly tally = new Tally()
-  private readonly users = new UserCount()
   private readonly named: NamedUsers
-  private readonly startedAt: number
   /** The last count of the users. */
   private counted: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, served: 0, withoutQueries: 0 }
   private served = 0
@@ -55,24 +49,19 @@ class PushRun {
   private wasHeldBefore = false
   /** Users who are held back, and whom an earlier run has reported. */
   private heldAgain = 0
-  private readonly receiver: Receiver
-  private readonly records: RunRecords
   private loop: PushLoop | undefined
   /** Attempts a second, since the receiver asked for less. */
   private allowed: number | undefined
 
-  constructor(context: RunContext, worker: Worker, run: Run, records: RunRecords, startedAt: number) {
-    const { wire, clock, settings, request, accept = false } = context
+  constructor(context: RunContext, worker: Worker, run: Run, records: RunRecords) {
+    const { wire, clock, settings, request, accept = false, vault = plainVault } = context
     const stop = AbortSignal.any([context.stop, worker.lost])
+    const scope = scopeOf(request)
+    const users = new UserCount()
     this.context = context
-    this.request = request
-    this.scope = scopeOf(request)
-    this.stop = stop
-    this.worker = worker
-    this.run = run
-    this.startedAt = startedAt
-    this.named = new NamedUsers(this.scope.named)
-    this.reporter = {
+    this.scope = scope
+    this.named = new NamedUsers(scope.named)
+    const reporter: PushReporter = {
       ...context.reporter,
       line: (line, hold) => {
         this.tally.add(line)
@@ -84,39 +73,33 @@ class PushRun {
         context.reporter.pace(ratePerSecond)
       },
     }
-    const ledger = tellAbsence(context.ledger, this.reporter)
-    this.ledger = ledger
-    const { reporter } = this
-    const looksFor = !this.scope.heedsReceiver ? 'nothing' : accept ? 'recovery' : 'trouble'
-    const tellsAgain = this.scope.command !== 'resume'
-    this.receiver = new Receiver({ ledger, wire, clock, settings, accepts: accept, reporter, looksFor, tellsAgain })
+    const ledger = tellAbsence(context.ledger, reporter)
+    const looksFor = !scope.heedsReceiver ? 'nothing' : accept ? 'recovery' : 'trouble'
+    const tellsAgain = scope.command !== 'resume'
+    const receiver = new Receiver({ ledger, wire, clock, settings, accepts: accept, reporter, looksFor, tellsAgain })
     const { timeZone, guard } = settings
     const { id: runId, period, otherTimeZone } = run
     this.agenda = new Agenda({ ledger, request, accept, timeZone, guard, period, runId, otherTimeZone })
-    this.planned = new PlannedPushes({
-      ledger,
-      worker,
-      run,
-      settings,
-      reporter,
-      stop,
-      onHeld: ({ id, email }, hold) => {
-        this.users.add(id, true)
-        if (hold.by === 'user' && this.tellsHeld) this.heldAgain++
-        else this.tellHold(hold, email)
-      },
-    })
-    this.records = records
+    const onHeld = ({ id, email }: UserToServe, hold: UserHold) => {
+      users.add(id, true)
+      if (hold.by === 'user' && this.tellsHeld) this.heldAgain++
+      else this.tellHold(hold, email)
+    }
+    const planned = new PlannedPushes({ ledger, worker, run, settings, reporter, stop, onHeld })
+    const { takeover, owedOnly } = scope
+    const patienceMs = owedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY
+    const ofRun = { worker, run, records, planned, users, receiver, reporter, stop, takeover, patienceMs }
+    this.tools = { ledger, wire, clock, vault, settings, ...ofRun }
     worker.hasRecords = () => {
-      // data from another server may mean something else on this one
-      this.planned.forget()
+      // what was read of another server may mean something else on this one
+      planned.forget()
       this.loop?.lookAnew()
       return records.areThere()
     }
   }
 
   async execute(): Promise<PushEnd> {
-    await this.ledger.attempts.endFarPauses()
+    await this.tools.ledger.attempts.endFarPauses()
     const already = await this.prepare()
     let facts = await this.playRound(false)
     for (let round = 1; ; round++) {
@@ -124,7 +107,7 @@ class PushRun {
       if (next === 'no' || (next === 'afterLeases' && !(await this.isMoreLeft()))) break
       if (next === 'afterLeases') await this.findWork()
       else this.counted = facts.left
-      this.users.leftOwed.clear()
+      this.tools.users.leftOwed.clear()
       facts = await this.playRound(next === 'again')
     }
     return await this.end(already, facts)
@@ -132,14 +115,16 @@ class PushRun {
 
   /** Sends all that it finds; `isAgain`: skipped users have been reported already. */
   private async playRound(isAgain: boolean): Promise<RoundFacts> {
-    return await this.findFacts(await this.newLoop().run(this.pushes(isAgain)))
+    this.loop = new PushLoop(this.tools)
+    return await this.findFacts(await this.loop.run(this.pushes(isAgain)))
   }
 
   /** The result of a round, on a server that has all records of the run. */
   private async findFacts(loop: LoopEnd): Promise<RoundFacts> {
     // a process with a range of users may have died while attempts were under way, and new users may have come
     const left = await this.countLeft()
-    this.worker.lost.throwIfAborted()
+    const { worker, stop, planned, users } = this.tools
+    worker.lost.throwIfAborted()
     const { scope, isHeld, wasHeldBefore, heldAgain } = this
     const { delivered, failed, unknown, pending } = this.tally
     return {
@@ -151,16 +136,16 @@ class PushRun {
       unknown,
       pending,
       heldAgain,
-      isStopped: this.stop.aborted,
+      isStopped: stop.aborted,
       guard: isHeld ? (wasHeldBefore ? 'holdsAgain' : 'holds') : 'lets',
-      heldUsers: this.planned.heldUsers,
-      leftOwed: this.users.leftOwed.size,
+      heldUsers: planned.heldUsers,
+      leftOwed: users.leftOwed.size,
     }
   }
 
   /** Records how the run ended. */
   private async conclude(facts: RoundFacts): Promise<RunEnd> {
-    const { ledger, run, worker } = this
+    const { ledger, run, worker } = this.tools
     for (;;) {
       const end = judgeRun(facts)
       const { outcome, cameToEnd, heldBy } = end
@@ -176,18 +161,18 @@ class PushRun {
   }
 
   private async end(already: number, facts: RoundFacts): Promise<PushEnd> {
-    const { scope, reporter, planned } = this
+    const { ledger, reporter, planned, users } = this.tools
     const end = await this.conclude(facts)
     const { heldBy, cameToEnd, ok, toldBefore } = end
     const { isStopped: stopped, heldUsers, heldAgain } = facts
     if (heldBy) this.tellHold(heldBy)
     if (end.closes)
-      await this.ledger.runs.closeInterrupted(
+      await ledger.runs.closeInterrupted(
         this.agenda.interrupted.map(({ id }) => id),
         heldUsers,
       )
-    if (!stopped && facts.loop.is === 'done' && !scope.owedOnly)
-      for (const line of await this.named.findUntold(this.ledger.users, this.users)) reporter.line(line)
+    if (!stopped && facts.loop.is === 'done' && !this.scope.owedOnly)
+      for (const line of await this.named.findUntold(ledger.users, users)) reporter.line(line)
     tellLeftOwed(reporter, facts.leftOwed)
     if (heldAgain > 0)
       reporter.note(`Users held back: ${heldAgain}, as a push before this one told; see leadpush status.`)
@@ -201,10 +186,11 @@ class PushRun {
     const { deliveries, delivered, failed, unknown, skipped, leads, bytes } = this.tally
     const counted = { skipped, heldUsers: heldUsers - heldAgain, uncounted: left.uncounted }
     const { named } = this.scope
+    const { run, records, users, planned } = this.tools
     return {
       type: 'summary',
-      period: this.run.period,
-      users: named.length > 0 ? named.length : this.users.totalWith(counted),
+      period: run.period,
+      users: named.length > 0 ? named.length : users.totalWith(counted),
       deliveries,
       delivered,
       failed,
@@ -215,9 +201,9 @@ class PushRun {
       owed: left.free,
       leads,
       bytes,
-      seconds: Math.round(this.context.clock.now() - this.startedAt) / 1_000,
+      seconds: Math.round(records.ageMs) / 1_000,
       ...(this.allowed !== undefined && { allowedPerSecond: Math.round(this.allowed * 100) / 100 }),
-      ...(this.context.settings.sameHouse === 'once' && { sameHouse: this.planned.sameHouse }),
+      ...(this.context.settings.sameHouse === 'once' && { sameHouse: planned.sameHouse }),
     }
   }
 
@@ -230,18 +216,20 @@ class PushRun {
   /** Finds the work and reports how much it is; returns how many users had their weekly delivery before. */
   private async prepare(): Promise<number> {
     const { named, limit } = this.scope
+    const { reporter } = this.tools
     if (named.length > 0) {
-      this.reporter.total(named.length)
+      reporter.total(named.length)
       return 0
     }
     await this.findWork()
-    this.reporter.total(Math.min(this.counted.free, limit))
-    return this.request.what === 'all' ? this.counted.served : 0
+    reporter.total(Math.min(this.counted.free, limit))
+    return this.context.request.what === 'all' ? this.counted.served : 0
   }
 
   /** Finds the runs to resume and the number of users to serve, and asks the guard. */
   private async findWork(): Promise<void> {
-    const { ledger, run, agenda } = this
+    const { agenda } = this
+    const { ledger, run } = this.tools
     const wasAsked = agenda.verdict !== undefined
     await agenda.look()
     if (!wasAsked) await this.recordVerdict()
@@ -254,54 +242,28 @@ class PushRun {
   }
 
   private async recordVerdict(): Promise<void> {
-    const { ledger, records, accepts } = this
+    const { ledger, records } = this.tools
+    const { accept: accepted = false } = this.context
     const { verdict } = this.agenda
     const { run } = records
     if (verdict === undefined) return
     const held = verdict.held && { by: verdict.held.by, reason: toReason(verdict.held) }
-    records.note(await ledger.runs.recordVerdict(run, { ...verdict, held, accepted: accepts }), run)
+    records.note(await ledger.runs.recordVerdict(run, { ...verdict, held, accepted }), run)
   }
 
   /** `user`: the only user whom it concerns. */
   private tellHold(hold: Hold, user?: string): void {
-    this.reporter.line({ type: 'skip', ...(user !== undefined && { user }), reason: toReason(hold) }, hold)
-  }
-
-  private get accepts(): boolean {
-    return this.context.accept ?? false
-  }
-
-  private newLoop(): PushLoop {
-    const { ledger, worker, run, planned, users, reporter, stop, scope } = this
-    const { takeover } = scope
-    const { wire, clock, settings, vault = plainVault } = this.context
-    this.loop = new PushLoop({
-      ledger,
-      wire,
-      clock,
-      vault,
-      worker,
-      run,
-      planned,
-      users,
-      settings,
-      reporter,
-      stop,
-      takeover,
-      records: this.records,
-      patienceMs: scope.owedOnly ? owedPatienceMs : Number.POSITIVE_INFINITY,
-      receiver: this.receiver,
-    })
-    return this.loop
+    this.tools.reporter.line({ type: 'skip', ...(user !== undefined && { user }), reason: toReason(hold) }, hold)
   }
 
   private async *pushes(isAgain: boolean): AsyncGenerator<UserPush> {
     const { limit } = this.scope
+    const { planned, reporter } = this.tools
     for await (const step of this.agenda.steps(this.counted, isAgain)) {
-      if ('skip' in step) this.reporter.line(step.skip)
-      else if ('users' in step) yield* this.planned.ofUsers(step.users, step.kind)
+      if ('skip' in step) reporter.line(step.skip)
+      else if ('users' in step) yield* planned.ofUsers(step.users, step.kind)
       else {
-        for await (const push of this.planned.ofPass(step.pass, this.counted.free, () => limit - this.served)) {
+        for await (const push of planned.ofPass(step.pass, this.counted.free, () => limit - this.served)) {
           if (this.served >= limit) break
           yield push
           this.served++
@@ -312,8 +274,7 @@ class PushRun {
 
   /** Waits for the leases of other processes; returns whether there may be abandoned work to take over. */
   private async isMoreLeft(): Promise<boolean> {
-    const { ledger, worker, stop, reporter, run } = this
-    const { clock } = this.context
+    const { ledger, worker, stop, reporter, run, clock } = this.tools
     const onWait = (text: string) => {
       reporter.waits('another process')
       reporter.note(text)
@@ -330,7 +291,8 @@ class PushRun {
 
   /** Counts the users whom this run left owed, and the users whom other processes are working on. */
   private async countLeft(): Promise<CountedUsers> {
-    const { ledger, worker, users, agenda, scope } = this
+    const { agenda, scope } = this
+    const { ledger, worker, users } = this.tools
     const left = await agenda.count(worker.ids, users.remembered)
     if (scope.left === 'asked') return { ...left, free: users.leftOwed.size }
     return { ...left, elsewhere: left.elsewhere + (await ledger.users.countElsewhere(agenda.passes, worker.ids)) }
@@ -359,7 +321,7 @@ export async function carryOut(context: RunContext): Promise<PushEnd> {
       )
     const records = new RunRecords({ ledger, worker, run, start, clock, startedAt })
     try {
-      return await new PushRun(context, worker, run, records, startedAt).execute()
+      return await new PushRun(context, worker, run, records).execute()
     } catch (error) {
       throw worker.lost.aborted ? await records.noteLoss() : error
     }

@@ -28,6 +28,12 @@ export class RunRecords {
     this.context = context
   }
 
+  /** How long ago the run was begun. */
+  get ageMs(): number {
+    const { clock, startedAt } = this.context
+    return clock.now() - startedAt
+  }
+
   /** The run for its next statement. */
   get run(): CountingRun {
     const { run, worker } = this.context
@@ -50,8 +56,8 @@ export class RunRecords {
 
   /** Records that they are gone, so that `status` says so and the run can be resumed; returns the error that ends this process. */
   async noteLoss(): Promise<LeadpushError> {
-    const { ledger, worker, run, start, clock, startedAt } = this.context
-    await ledger.runs.recordLoss(run, start, { workerId: worker.id, ageMs: clock.now() - startedAt })
+    const { ledger, worker, run, start } = this.context
+    await ledger.runs.recordLoss(run, start, { workerId: worker.id, ageMs: this.ageMs })
     await worker.stop()
     return new LeadpushError(
       'database',
