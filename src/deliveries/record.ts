@@ -43,13 +43,16 @@ export interface RecordedOutcome {
   retryDelayMs: number
 }
 
-/** A column as the text of a PostgreSQL array; columns of texts are left to the driver, which quotes them. */
-const column = <T>(rows: readonly T[], of: (row: T) => number | boolean | null) =>
+/**
+ * A column as the text of a PostgreSQL array. Texts must be keys, kinds or scopes, in which nothing has a meaning there; others are left
+ * to the driver, which quotes them.
+ */
+const column = <T>(rows: readonly T[], of: (row: T) => number | boolean | string | null) =>
   `{${rows.map((row) => of(row) ?? 'null').join()}}`
 
 /** Outcomes as arguments of `record_outcomes` and `record_pushes`. */
 const outcomeColumns = (outcomes: readonly RecordedOutcome[]) => sql`
-  ${outcomes.map((o) => o.idempotencyKey)}, ${column(outcomes, (o) => o.attempt)}, ${column(outcomes, (o) => o.ok)},
+  ${column(outcomes, (o) => o.idempotencyKey)}, ${column(outcomes, (o) => o.attempt)}, ${column(outcomes, (o) => o.ok)},
   ${column(outcomes, (o) => o.maybeArrived)}, ${column(outcomes, (o) => o.httpStatus)}, ${outcomes.map((o) => o.error)},
   ${column(outcomes, (o) => Math.round(o.durationMs))}, ${column(outcomes, (o) => Math.round(o.retryDelayMs))}`
 
@@ -135,9 +138,9 @@ export async function recordPushes<Push extends PlannedPush>(
     select live, erasures, push, email, receiver_key as "receiverKey", ${stateColumns}, (select statements from counted) as statement
     from record_pushes(
       ${workerId}, ${server}, ${runId}, ${period}, ${locks.erasure}, ${pushes[0]?.erasures ?? 0},
-      ${column(pushes, ({ userId }) => userId)}, ${pushes.map(({ email }) => email)}, ${pushes.map(({ kind }) => kind)}, ${pushes.map(({ scope }) => scope)},
+      ${column(pushes, ({ userId }) => userId)}, ${pushes.map(({ email }) => email)}, ${column(pushes, ({ kind }) => kind)}, ${column(pushes, ({ scope }) => scope)},
       ${column(pushes, countLeads)}, ${column(pushes, ({ queriesMark }) => queriesMark ?? null)},
-      ${deliveries.map((d) => d.idempotencyKey)}, ${column(pushOf, (push) => push)}, ${column(deliveries, (d) => d.part)},
+      ${column(deliveries, (d) => d.idempotencyKey)}, ${column(pushOf, (push) => push)}, ${column(deliveries, (d) => d.part)},
       ${column(deliveries, (d) => d.parts)}, ${column(deliveries, (d) => d.queries)}, ${column(deliveries, (d) => d.leads)},
       ${column(deliveries, (d) => d.bytes)}, ${deliveries.map((d) => d.queryList)}, ${recipes.bytes},
       ${column(recipes.lengths, (length) => length)}, ${column(started, (is) => is)}, ${gzip},

@@ -1,5 +1,5 @@
 /** A query: its limits, its hash, and its JSON in `queryList`. Imports of users, deliveries and the receiver use it. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import * as z from 'zod'
 import { queryValueCharsMax, radiusMilesMax } from '../base/limits.ts'
 import type { Query } from '../index.ts'
@@ -46,7 +46,7 @@ export function serialiseQuery({ type, value, radius }: Query): string {
 
 /** A 32-bit mark of a set of queries (each as `serialiseQuery` gives it) that does not depend on their order. */
 export function markQueries(serialised: readonly string[]): number {
-  return createHash('sha256').update(serialised.toSorted().join()).digest().readInt32LE()
+  return hash('sha256', serialised.toSorted().join(), 'buffer').readInt32LE()
 }
 
 /**

@@ -148,11 +148,13 @@ export class Receiver {
   async note(attempt: RecordedAttempt, outcome: AttemptOutcome): Promise<void> {
     const sign = signOf(outcome)
     if (sign.is === 'down') this.lastFailure = outcome.error ?? ''
-    await Promise.all([
+    const event = { is: 'outcome', attempt: attempt.attempt, sign } as const
+    const writes = [
       this.pace.note(attempt, outcome),
-      this.apply({ is: 'outcome', attempt: attempt.attempt, sign }, outcome.httpStatus),
+      this.apply(event, outcome.httpStatus),
       this.noteGzip(outcome),
-    ])
+    ].filter((write) => write !== undefined)
+    if (writes.length > 0) await Promise.all(writes)
   }
 
   /** With `auto` a 415 turns compression off, and an `Accept-Encoding` counts for nothing for a while after one. */
@@ -231,12 +233,12 @@ export class Receiver {
     else if (begins && looksFor === 'recovery') this.health = { is: 'accepted', stands: trouble !== undefined }
   }
 
-  private async apply(event: Event, httpStatus: number | null = null): Promise<void> {
+  private apply(event: Event, httpStatus: number | null = null): Promise<void> | undefined {
     const before = this.health
     const { health, write } = step(before, event, this.context.clock.now(), this.rules)
     this.health = health
     if (health !== before) this.tell(before, write, event, httpStatus)
-    if (write) await this.row.write((row) => row.tell(write))
+    return write && this.row.write((row) => row.tell(write))
   }
 
   private tell(before: Health, write: Write | undefined, event: Event, httpStatus: number | null): void {
