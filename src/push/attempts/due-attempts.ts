@@ -11,10 +11,10 @@ type Context = Pick<LoopContext, 'ledger' | 'clock' | 'worker' | 'takeover' | 'r
 }
 
 export class DueAttempts {
+  /** When the next attempt of this process may be due, by its own clock; undefined: unknown. */
+  at: number | undefined
+
   private readonly context: Context
-  private nextAt: number | undefined
-  /** How often `at` was set: news that arrive during a query are not overwritten by its result. */
-  private timesSet = 0
   /** Where the next look for due attempts begins; undefined: a look at all of them. */
   private from: DueFrom | undefined
   private holdsSeconds = false
@@ -24,16 +24,6 @@ export class DueAttempts {
   constructor(context: Context) {
     this.context = context
     this.at = context.takeover === 'own' ? undefined : 0
-  }
-
-  /** When the next attempt of this process may be due, by its own clock; undefined: unknown. */
-  get at(): number | undefined {
-    return this.nextAt
-  }
-
-  set at(at: number | undefined) {
-    this.nextAt = at
-    this.timesSet++
   }
 
   /** While second attempts are held, only first ones count as due. */
@@ -103,10 +93,10 @@ export class DueAttempts {
   /** Finds out when the next attempt is due, behind those that were taken. */
   async noteNext(only: AttemptKind | undefined): Promise<void> {
     const { ledger, worker, takeover } = this.context
-    const { timesSet } = this
+    // not later: news that arrive during the query must not be lost
+    this.at = undefined
     const ms = await ledger.attempts.findNextDue({ workerIds: worker.ids, takeover, only, from: this.from })
     this.hasPassedOver ||= only !== undefined
-    if (this.timesSet === timesSet) this.at = undefined
     if (ms !== null) this.noteIn(Math.max(ms, 0) + 2)
   }
 }
