@@ -5,6 +5,7 @@ import {
   alikeInARow,
   alikeMin,
   comparedLeadsMin,
+  outageLookMs,
   outagePauseMs,
   retryAfterMsMax,
   userFall,
@@ -183,14 +184,15 @@ function signOf({ told }: OnWire): Sign {
     : { is: 'refuses', status: told.status }
 }
 
+const inOrderTold = (attempts: readonly OnWire[]) =>
+  attempts.filter(({ toldMs }) => toldMs !== undefined).sort((a, b) => (a.toldMs as number) - (b.toldMs as number))
+
 /** Until another answer at most 20 first attempts; in an outage one attempt at a time. */
 function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void {
   const { byPush, outcome } = facts
   const { nth, settings } = process
   const own = byPush.get(nth) ?? []
-  const told = own
-    .filter(({ toldMs }) => toldMs !== undefined)
-    .sort((a, b) => (a.toldMs as number) - (b.toldMs as number))
+  const told = inOrderTold(own)
   let begun = 0
   for (const attempt of own) {
     const known = told.filter(({ toldMs }) => (toldMs as number) < attempt.atMs).map(signOf)
@@ -283,10 +285,20 @@ function checkPace({ byPush, isSmooth }: Facts, { nth, request, settings }: Simu
   }
 }
 
+/** From when on second attempts may go out, as the last answers before `atMs` say; undefined: they may not. */
+function findFree(told: readonly OnWire[], atMs: number): number | undefined {
+  let since: number | undefined = 0
+  for (const attempt of told) {
+    if ((attempt.toldMs as number) > atMs) break
+    since = signOf(attempt).is === 'well' ? (since ?? attempt.toldMs) : undefined
+  }
+  return since
+}
+
 /** Where a receiver fails now and then, a second attempt is made once it is due. */
 function checkPunctuality(
-  { byKey, isSmooth, outcome }: Facts,
-  { nth, settings, wasStopped, end }: SimulatedProcess,
+  { byKey, byPush, isSmooth, outcome }: Facts,
+  { nth, settings, wasStopped, end, notes }: SimulatedProcess,
   say: Say,
 ): void {
   const [{ manner } = {}, ...later] = outcome.scenario.receiver
@@ -297,14 +309,22 @@ function checkPunctuality(
     wasStopped ||
     end?.is !== 'ended' ||
     nth >= outcome.pushes ||
-    settings.ratePerSecond !== undefined
+    settings.ratePerSecond !== undefined ||
+    notes.some((note) => note.startsWith('The receiver is down'))
   )
     return
   const slackMs =
     manner.other === 'status' ? 200 + 4 * manner.latencyMs : 5_000 + 2 * settings.timeoutMs + 30 * manner.latencyMs
+  // attempts that hang may leave no room for others
+  if (manner.hangs && settings.concurrency < 16) return
+  const told = inOrderTold(byPush.get(nth) ?? [])
   for (const [first, second] of byKey.values()) {
     if (first?.push !== nth || second?.push !== nth || first.toldMs === undefined) continue
-    const lateMs = second.atMs - first.toldMs - settings.retryDelayMs
+    const dueMs = first.toldMs + settings.retryDelayMs
+    // what came at the same moment was not known yet
+    const freeMs = findFree(told, second.atMs - 20)
+    if (freeMs === undefined) continue
+    const lateMs = second.atMs - Math.max(dueMs, freeMs)
     if (lateMs > slackMs) {
       say(`push ${nth} makes a second attempt ${Math.round(lateMs)} ms late`)
       return
@@ -335,15 +355,20 @@ function checkKnownTrouble({ byPush, isSmooth, outcome }: Facts, say: Say): void
   }
 }
 
-/** A try that was granted was made, unless its process died. */
-function checkTries({ outcome }: Facts, say: Say): void {
+/** A try that was granted was made, unless its process died; and no other one. */
+function checkTries({ outcome, isSmooth }: Facts, say: Say): void {
   const row = outcome.before?.receivers.get(receiverUrl)
   if (row?.troubleSince == null || outcome.lost) return
   const since = row.troubleSince - epochMs
-  const made = outcome.receiver.attempts.filter(({ atMs, push }) => push < outcome.pushes && atMs >= since).length
+  const after = outcome.receiver.attempts.filter(({ atMs, push }) => push < outcome.pushes && atMs >= since)
+  const made = after.length
   const dead = outcome.processes.filter(({ end }) => end?.is !== 'ended').length
   const unheard = outcome.processes.reduce((sum, { unheardTries }) => sum + unheardTries, 0)
   if (row.tries > made + dead + unheard) say(`of ${row.tries} tries ${made} were made`)
+  // by then all processes know of the trouble, and make what they were granted
+  const knownMs = since + outageLookMs + 100
+  const tried = after.filter(({ push, atMs }) => atMs > knownMs && heeds(outcome.processes[push] as SimulatedProcess))
+  if (isSmooth && tried.length > row.tries) say(`of ${row.tries} tries ${tried.length} were made`)
 }
 
 /** After a 415 no process sends compressed deliveries for a day, but with the setting. */
@@ -418,7 +443,7 @@ function checkCalm({ outcome }: Facts, say: Say): void {
     if (user.owedAt !== null && user.places.length > 0) say(`user ${user.id} is owed a subscription push for ever`)
   }
   for (const { key, status } of deliveries.values()) if (status === 'pending') say(`${key} stays pending`)
-  const last = processes.at(-1)
+  const last = processes[pushes] && processes.at(-1)
   if (last?.end?.is === 'ended' && !lost) {
     const isBad = last.lines.some((line) => line.type === 'delivery' && line.status !== 'delivered')
     if (!last.end.end.ok && !isBad) say('the last push is not well')

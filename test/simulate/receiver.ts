@@ -117,6 +117,7 @@ export class SimulatedReceiver {
       case 'limited':
         return this.take(manner) ? answerOf(200, headers) : answerOf(429, asked(manner.retryAfter))
       case 'mixed': {
+        if (manner.hangs && this.random.chance(manner.hangs)) return noAnswer('TIMEOUT', true)
         if (!this.random.chance(manner.share)) return answerOf(200, headers)
         const { other, status } = manner
         return this.judge(

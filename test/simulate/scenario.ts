@@ -34,8 +34,8 @@ export type Manner = { latencyMs: number; gzip?: boolean } & (
   /** It takes the request and ends the connection. */
   | { is: 'breaks' }
   | { is: 'page' }
-  /** A share of the requests ends in another way. */
-  | { is: 'mixed'; share: number; other: OtherManner; status: number }
+  /** A share of the requests ends in another way; and `hangs` of them hang. */
+  | { is: 'mixed'; share: number; other: OtherManner; status: number; hangs?: number }
   /** It takes no compressed delivery. */
   | { is: 'plain alone' }
 )
@@ -82,7 +82,7 @@ const allPlaces = ['10001', '10002', '10003', '10004', '10005', '10006']
 /** What a run is about: some things happen together too rarely by chance. */
 const themes = [
   ...(['anything', 'anything', 'anything', 'anything', 'one user', 'guard', 'newcomers', 'crowd'] as const),
-  ...(['aimed', 'aimed', 'aimed user', 'trouble', 'trouble', 'steady'] as const),
+  ...(['aimed', 'aimed', 'aimed user', 'trouble', 'trouble', 'trouble of many', 'steady'] as const),
 ]
 type Theme = (typeof themes)[number]
 
@@ -114,7 +114,9 @@ class ScenarioMaker {
   private countUsers(): number {
     const { random, theme } = this
     if (theme === 'crowd') return random.from(21, random.chance(0.1) ? 200 : 45)
-    if (theme === 'steady') return random.from(40, 120)
+    if (theme === 'steady') return random.from(25, random.chance(0.1) ? 120 : 60)
+    // so many that two processes have ranges of them
+    if (theme === 'trouble of many') return random.from(34, 50)
     if (theme === 'trouble') return random.chance(0.5) ? random.from(2, 6) : random.from(7, 30)
     if (theme === 'aimed user') return random.from(1, 2)
     return random.chance(0.85) ? random.from(1, 6) : random.from(7, 30)
@@ -123,7 +125,7 @@ class ScenarioMaker {
   make(seed: number): Scenario {
     const { random, theme, users, listings, spanMs, places } = this
     const pushes = Array.from({ length: this.countPushes() }, () => this.makePush())
-    const phases = theme === 'steady' ? 1 : random.one([1, 1, 2, 3])
+    const phases = theme === 'steady' || theme === 'trouble of many' ? 1 : random.one([1, 1, 2, 3])
     const events = this.makeEvents(pushes)
     if (theme === 'anything' && random.chance(0.06))
       events.push({
@@ -149,13 +151,15 @@ class ScenarioMaker {
     if (theme === 'steady') return 1
     const isAlone = theme === 'one user' || theme === 'newcomers' || theme === 'aimed user'
     if (isAlone) return random.one([1, 1, 2])
-    return theme === 'trouble' ? random.one([2, 2, 3, 4]) : random.one([1, 1, 2, 2, 3, 4])
+    if (theme === 'trouble of many') return random.one([2, 2, 3])
+    return theme === 'trouble' ? random.one([2, 2, 3, 4]) : random.one([1, 1, 1, 2, 2, 2, 3, 4])
   }
 
   private makeEvents(pushes: readonly Push[]): Event[] {
     const { random, theme } = this
     switch (theme) {
       case 'steady':
+      case 'trouble of many':
         return []
       case 'aimed':
       case 'aimed user':
@@ -224,11 +228,11 @@ class ScenarioMaker {
   private makeSettings(): Scenario['settings'] {
     const { random, theme } = this
     return {
-      timeoutMs: random.one([1_000, 5_000, 10_000]),
+      timeoutMs: theme === 'trouble of many' ? 1_000 : random.one([1_000, 5_000, 10_000]),
       retryDelayMs: theme === 'steady' ? random.one([10, 100, 300]) : random.one([0, 100, 1_000, 5_000]),
-      concurrency: random.one(theme === 'steady' ? [1, 2, 4] : [1, 2, 4, 16, 16, 64]),
+      concurrency: random.one(theme === 'steady' ? [1, 2, 4, 16, 16, 16, 16, 16] : [1, 2, 4, 16, 16, 64]),
       ratePerSecond: random.chance(0.1) ? wide(random, 1, 50) : undefined,
-      outageMs: random.one([0, 12_000, 12_000, 12_000, 60_000, random.chance(0.1) ? 600_000 : 0]),
+      outageMs: this.makeOutage(),
       compress: random.one(['auto', 'auto', 'gzip', 'off'] as const),
       leaseMs: random.one([random.chance(0.3) ? 1_000 : 9_000, 20_000, 60_000]),
       guard: theme === 'guard' ? 'on' : random.one(['on', 'on', 'off'] as const),
@@ -236,13 +240,29 @@ class ScenarioMaker {
     }
   }
 
+  private makeOutage(): number {
+    const { random, theme } = this
+    if (theme === 'trouble of many') return random.one([12_000, 60_000])
+    return random.one([
+      0,
+      12_000,
+      12_000,
+      12_000,
+      random.chance(0.5) ? 60_000 : 12_000,
+      random.chance(0.05) ? 600_000 : 0,
+    ])
+  }
+
   private makeMannerOf(phase: number): Manner {
     const { random, theme } = this
     const latencyMs = wide(random, 20, 150)
     const status = random.one([401, 404, 500, 503])
     if (theme === 'steady')
-      return { is: 'mixed', share: random.one([0.03, 0.1]), other: 'status', status: 500, latencyMs }
-    if (theme !== 'trouble') return this.makeManner()
+      return random.chance(0.4)
+        ? { is: 'mixed', share: random.one([0.03, 0.1]), other: 'status', status: 500, latencyMs }
+        : // many second attempts beside one that hangs
+          { is: 'mixed', share: 0.3, other: 'status', status: 425, hangs: random.one([0.02, 0.05]), latencyMs }
+    if (theme !== 'trouble' && theme !== 'trouble of many') return this.makeManner()
     if (phase > 0 && random.chance(0.5)) return { is: 'well', latencyMs }
     return random.one<Manner>([
       ...[1, 2].map((): Manner => ({ is: 'status', status, latencyMs })),
@@ -283,6 +303,7 @@ class ScenarioMaker {
     const all = { what: 'all', force: false, atMs, accept } as const
     if (theme === 'newcomers') return all
     if (theme === 'steady') return { ...all, atMs: 0, accept: false }
+    if (theme === 'trouble of many') return { ...all, atMs: random.from(1, 30), accept: false }
     if (theme === 'trouble') {
       // an hour later the next try of a receiver that refuses is due
       const later = random.chance(0.4) ? 3_600_000 + random.from(-90_000, 90_000) : 0
