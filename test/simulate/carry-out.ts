@@ -181,12 +181,14 @@ class Simulation {
       before = { claims: new Map(model.state.claims), receivers: structuredClone(model.state.receivers) }
       // what is still to happen to the rest of the scenario happens before the calm
       this.play(() => false, world.now + 61_000)
-      this.calm()
-      if (this.random.chance(0.25)) {
+      // where all is done a calm push has little to show
+      const isCalm = !this.isAllDone || this.random.chance(0.25)
+      if (isCalm) this.calm()
+      if (isCalm && this.random.chance(0.25)) {
         this.begin({ what: 'resume', atMs: 0 })
         isEndless = !this.play(() => processes.every((process) => process.isOver))
       }
-      if (!isEndless) {
+      if (isCalm && !isEndless) {
         this.begin({
           what: 'all',
           force: false,
@@ -209,6 +211,15 @@ class Simulation {
       happenings: world.happenings,
       happened: this.happened,
     }
+  }
+
+  private get isAllDone(): boolean {
+    const { users, claims, deliveries, receivers } = this.model.state
+    for (const { email, subscribed, places, owedAt } of users.values())
+      if (places.length > 0 && (owedAt !== null || (subscribed && !claims.has(claimKey(`weekly:${period}`, email)))))
+        return false
+    for (const { status } of deliveries.values()) if (status === 'pending') return false
+    return receivers.get(receiverUrl)?.troubleSince == null
   }
 
   private play(isOver: () => boolean, untilMs = this.world.now + virtualMsMax): boolean {

@@ -10,20 +10,12 @@ import { regressions } from '../simulate/regressions.ts'
 import { makeScenario } from '../simulate/scenario.ts'
 import { describe, outside, simulate } from '../simulate/search.ts'
 
-const runs = 5_000
-/** On a busy machine it is fewer runs, not a longer test. */
-const msMax = 10_000
+/** In about 10 s beside other tests on two cores. */
+const runs = 3_000
 
-test('pushes keep their promises in all circumstances', async (t) => {
-  const startMs = performance.now()
-  let made = 0
-  const found = await simulate(runs, 1, (done) => {
-    made = done
-    return performance.now() - startMs < msMax
-  })
+test('whatever happens to pushes and around them, they keep their promises', async () => {
+  const found = await simulate(runs, 1)
   if (found) assert.fail(await describe(found))
-  t.diagnostic(`${made} runs`)
-  assert.ok(made > 0)
 })
 
 for (const [what, scenario] of Object.entries(regressions)) {
