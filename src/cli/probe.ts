@@ -36,7 +36,7 @@ export async function probe(
     'All listings are made up: their hrefs begin with https://example.com/leadpush-probe/.'
   if (yes || !canAsk(io)) io.log.info(what)
   else if (!(await agrees(io, what, 'Send them?')))
-    throw usageError('Nothing was sent: it was not agreed to.', 'With --yes it does not ask.')
+    throw usageError('Nothing was sent: nobody agreed.', 'With --yes it does not ask.')
 
   const spinner = await io.out.openSpinner()
   try {

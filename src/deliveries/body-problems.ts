@@ -26,7 +26,7 @@ export function parseBody(bytes: Buffer): { value: unknown } | { problem: BodyPr
   const refuse = (message: string) => ({ problem: { clause: '4.2', path: '', message } })
   if (!isUtf8(bytes)) return refuse('is no valid UTF-8')
   const text = bytes.toString('utf8')
-  if (text.startsWith('\ufeff')) return refuse('begins with a byte order mark, which JSON has not')
+  if (text.startsWith('\ufeff')) return refuse('begins with a byte order mark, which JSON does not allow')
   if (text.trim() === '') return refuse('is empty: must be JSON')
   try {
     return { value: JSON.parse(text) }

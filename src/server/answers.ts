@@ -20,7 +20,7 @@ export const sampleAnswerSchema = z.object({
   ...done,
   leads: z
     .array(z.union(triggerKinds.map((kind) => kinds[kind].schema)))
-    .meta({ description: 'Leads as the trigger sends them that was asked for.' }),
+    .meta({ description: 'Leads in the form of the requested trigger.' }),
 })
 
 const named = new Intl.ListFormat('en').format(triggerKinds.map((kind) => `\`${kind}\``))
@@ -38,8 +38,7 @@ export const subscribeBodySchema = z.object(
       .union([triggerSchema, z.array(triggerSchema).min(1, { error: triggerProblem })], { error: triggerProblem })
       .nullish()
       .meta({
-        description:
-          'Which triggers the hook is for; without it, or null: `new_lead`, or what a hook with this URL asked for before.',
+        description: 'The triggers of the hook; if absent or null: `new_lead`, or those of the hook with this URL.',
       }),
   },
   { error: 'The body must be a JSON object with `hookUrl`.' },

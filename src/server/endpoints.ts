@@ -105,7 +105,7 @@ function findNamed(id: unknown, body: unknown): HooksToRemove {
     const value = (named as Partial<Record<typeof name, unknown>>)[name]
     // a workflow that has lost the hook puts null or '' there
     if (value === null || value === '')
-      throw new Refusal(422, `\`${name}\` is empty: give the hook's, or leave it out to remove all.`)
+      throw new Refusal(422, `\`${name}\` is empty: give that of the hook, or leave it out to remove all hooks.`)
   }
   if ('id' in named) return { id: asText(named.id) }
   return 'hookUrl' in named ? { url: asText(named.hookUrl) } : 'all'

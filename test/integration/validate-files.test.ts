@@ -413,6 +413,6 @@ test('a file of listings is read by the options that its import takes; without a
   for (const option of ['--map=href=link', '--map-file=x', '--encoding=utf-8', '--where=a=b', '--null=x', '--strict']) {
     const { code, stderr } = await callProgram(['validate', option])
     assert.equal(code, 2, option)
-    assert.match(stderr, /^error: Options that say how records are read go with files\./)
+    assert.match(stderr, /^error: Options for reading records go with files\./)
   }
 })

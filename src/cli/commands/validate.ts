@@ -31,11 +31,11 @@ Examples:
     ({ has, words }) => {
       if (words > 0 || !reading.some(has)) return
       const hint = 'Name the files; without any, `leadpush validate` checks this machine and its data.'
-      throw usageError('Options that say how records are read go with files.', hint)
+      throw usageError('Options for reading records go with files.', hint)
     },
     ({ has, words }) => {
       if (words > 0 && has('--quick'))
-        throw usageError('--quick goes without files: it leaves out the pass over the data.')
+        throw usageError('--quick does not go with files: it leaves out the pass over the data.')
     },
   ],
   work: async () => (await import('../validate.ts')).validate,

@@ -86,10 +86,7 @@ async function agreeToForce(
   if (users === 0) return
   const what = `${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`
   if (await agrees(io, what, 'Send them?')) return
-  throw usageError(
-    'Nothing was sent: it was not agreed to.',
-    'With --yes it does not ask; without --force nobody gets two.',
-  )
+  throw usageError('Nothing was sent: nobody agreed.', 'With --yes it does not ask; without --force nobody gets two.')
 }
 
 function commandOf({ all, force, resume, failed, user }: PushOptions): RunCommand {

@@ -13,7 +13,7 @@ function isUnchanged({ tellsUnchanged }: ProbeContext, { counts }: Sent): boolea
 export const keyChecks: readonly Check[] = [
   {
     name: 'kept-when-answered',
-    title: 'What a 2xx was answered to is kept',
+    title: 'A delivery answered with a 2xx is kept',
     clause: '4.5',
     sends: 'a delivery, and its lead once more with a new key as soon as the answer is there',
     async run(context) {

@@ -20,7 +20,7 @@ const full: Verdict = { status: 503, msg: 'Too many deliveries at once; try agai
 const unknownKey: Problem = {
   clause: '4.1',
   path: 'header X-Service-API-Key',
-  message: 'is the key of no user of this receiver',
+  message: 'is not the key of a user of this receiver',
 }
 
 /** The returned function throws the database's errors. `closing` ends the delays. */

@@ -73,7 +73,7 @@ export const delivery = {
     422: { description: 'The body is refused, or the key came with another body.' },
     429: { description: 'Too many requests.', headers: retryAfter('5 minutes') },
     503: { description: 'The receiver asks to try later.', headers: retryAfter('5 minutes') },
-    default: { description: 'The delivery is not accepted. A redirect counts as such: it is not followed.' },
+    default: { description: 'The delivery is not accepted. A redirect counts as a refusal: it is not followed.' },
   },
 }
 

@@ -61,7 +61,7 @@ export function buildTroubledWeeks(figures: Figures): Html | undefined {
   const series = seriesOfTrouble(figures)
   if (series.every(({ values }) => sum(values) === 0)) return undefined
   return buildFigure({
-    title: 'What did not arrive, week by week',
+    title: 'Deliveries that did not arrive, week by week',
     summary: 'Users who got nothing were due: the guard held them back, or the push did not reach them.',
     drawing: buildBars('Failed, unknown and nothing by week, as in the table of how deliveries ended.', {
       categories: figures.weeks.map(({ period }) => shortWeek(period)),
