@@ -43,6 +43,9 @@ type Value<T> = T | readonly (readonly [Labels, T])[] | undefined
 const isList = <T>(value: T | readonly (readonly [Labels, T])[]): value is readonly (readonly [Labels, T])[] =>
   Array.isArray(value)
 
+/** A gauge: the end of its name, its help, and its value of a state. */
+export type Gauge<S> = readonly [name: string, help: string, value: (state: S) => Value<number>]
+
 /** Renders metrics. */
 export class Exposition {
   private readonly common: Labels
@@ -55,6 +58,10 @@ export class Exposition {
 
   gauge(name: string, help: string, value: Value<number>): void {
     for (const [labels, number] of this.begin(name, help, 'gauge', value)) this.sample(name, labels, number)
+  }
+
+  gauges<S>(prefix: string, gauges: readonly Gauge<S>[], state: S): void {
+    for (const [name, help, value] of gauges) this.gauge(`${prefix}_${name}`, help, value(state))
   }
 
   /** `name` ends in `_total`. */

@@ -3,42 +3,24 @@
  * exits in any way.
  */
 import { randomBytes } from 'node:crypto'
-import {
-  closeSync,
-  fchmodSync,
-  fsyncSync,
-  lstatSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from 'node:fs'
+import { chmodSync, lstatSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { codeOf, messageOf, usageError } from '../base/errors.ts'
 import type { CommandIo } from './command-io.ts'
 
-/** How often the file is written while a push runs. */
+/** How often the file is written while a run goes on. */
 const updateMs = 30_000
 /** This module never writes a longer file. */
 const readBytesMax = 256 * 1024
 const mode = 0o644
 
-/** In the same folder, so that a rename suffices; collectors do not read its ending. */
-const temporaryName = (file: string) => join(dirname(file), `.${basename(file)}.${randomBytes(6).toString('hex')}.tmp`)
-
 function replaceFile(file: string, text: string): void {
-  const temporary = temporaryName(file)
+  // in the same folder, so that a rename suffices; collectors do not read its ending
+  const temporary = join(dirname(file), `.${basename(file)}.${randomBytes(6).toString('hex')}.tmp`)
   try {
-    const handle = openSync(temporary, 'wx', mode)
-    try {
-      // regardless of the umask: another user collects the file
-      fchmodSync(handle, mode)
-      writeSync(handle, text)
-      fsyncSync(handle)
-    } finally {
-      closeSync(handle)
-    }
+    writeFileSync(temporary, text, { mode, flag: 'wx', flush: true })
+    // past the umask: another user collects the file
+    chmodSync(temporary, mode)
     renameSync(temporary, file)
   } catch (error) {
     rmSync(temporary, { force: true })
@@ -46,15 +28,12 @@ function replaceFile(file: string, text: string): void {
   }
 }
 
-/** The text that an earlier run left in the file. Throws if the file cannot be written. */
-function openFile(file: string): string {
+/** The text that an earlier run left in the file. Throws where it names no file that can be replaced. */
+function readBefore(file: string): string {
   if (file === '' || file === '-' || file.endsWith('/')) throw new Error('it names no file')
   const found = lstatSync(file, { throwIfNoEntry: false })
   // a rename would replace a device or a link with a file
   if (found && !found.isFile()) throw new Error('it is there, and is no regular file')
-  const temporary = temporaryName(file)
-  closeSync(openSync(temporary, 'wx', mode))
-  rmSync(temporary)
   if (!found || found.size > readBytesMax) return ''
   try {
     return readFileSync(file, 'utf8')
@@ -78,15 +57,15 @@ export function keepMetricsFile<M extends Metrics>(
   make: (before: string) => M,
 ): M | undefined {
   if (file === undefined) return undefined
-  let before: string
+  let metrics: M
   try {
-    before = openFile(file)
+    metrics = make(readBefore(file))
+    replaceFile(file, metrics.render(io.nowMs(), undefined))
   } catch (error) {
     const why = { ENOENT: 'there is no such folder', EACCES: 'this user may not write there' }[codeOf(error) ?? '']
     const hint = 'Name a file in a folder that this user may write to: it is written beside it, then renamed.'
     throw usageError(`--metrics-file ${file} cannot be written: ${why ?? messageOf(error)}`, hint)
   }
-  const metrics = make(before)
   let isTroubled = false
   const write = (exitCode: number | undefined) => {
     try {

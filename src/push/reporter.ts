@@ -28,17 +28,17 @@ export interface PushReporter {
 }
 
 /** One reporter that passes everything on to each of `reporters`. */
-export function tellAll(...reporters: PushReporter[]): PushReporter {
-  const each = (tell: (reporter: PushReporter) => void) => {
+export function tellAll(...reporters: Partial<PushReporter>[]): PushReporter {
+  const each = (tell: (reporter: Partial<PushReporter>) => void) => {
     for (const reporter of reporters) tell(reporter)
   }
   return {
-    line: (line, hold) => each((reporter) => reporter.line(line, hold)),
-    note: (text) => each((reporter) => reporter.note(text)),
-    waits: (what) => each((reporter) => reporter.waits(what)),
-    pace: (ratePerSecond) => each((reporter) => reporter.pace(ratePerSecond)),
-    total: (users) => each((reporter) => reporter.total(users)),
-    attempt: (attempt) => each((reporter) => reporter.attempt(attempt)),
+    line: (line, hold) => each((reporter) => reporter.line?.(line, hold)),
+    note: (text) => each((reporter) => reporter.note?.(text)),
+    waits: (what) => each((reporter) => reporter.waits?.(what)),
+    pace: (ratePerSecond) => each((reporter) => reporter.pace?.(ratePerSecond)),
+    total: (users) => each((reporter) => reporter.total?.(users)),
+    attempt: (attempt) => each((reporter) => reporter.attempt?.(attempt)),
   }
 }
 

@@ -1,7 +1,7 @@
 /** The metrics of `serve` for Prometheus: requests, child processes, owed pushes, triggers, and the process itself. */
 import { readdirSync } from 'node:fs'
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
-import { Durations, Exposition, type Labels } from '../base/exposition.ts'
+import { Durations, Exposition, type Gauge, type Labels } from '../base/exposition.ts'
 import { packageVersion } from '../base/package-root.ts'
 import { untrustedProxyMetric } from '../http/listen.ts'
 import type { TriggerFigures } from './trigger-figures.ts'
@@ -36,18 +36,18 @@ const keptMs = 15_000
 const loopResolutionMs = 10
 const bucketsSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
-const triggerGauges = [
-  ['leadpush_triggers_due', 'Triggers that a run of `trigger` would send now; 100,000: or more.', 'due'],
-  ['leadpush_triggers_oldest_due_seconds', 'How long the first of them has been due, not counting pauses of its hook.', 'oldestDueSeconds'],
-  ['leadpush_triggers_failing', 'Triggers that failed and will be tried again; 100,000: or more.', 'failing'],
-  ['leadpush_triggers_abandoned', 'Triggers that were ever given up, of the hooks that there are.', 'abandoned'],
-  ['leadpush_triggers_dropped', 'Listings beyond the newest that were ever dropped, of the hooks that there are.', 'dropped'],
-  ['leadpush_hooks_due', 'Hooks for which triggers are due, without those that have a pause.', 'hooksDue'],
-  ['leadpush_hooks_failing', 'Hooks of which every attempt since the last success failed.', 'hooksFailing'],
-  ['leadpush_hooks_off', 'Hooks that are switched off.', 'hooksOff'],
-  ['leadpush_hooks_with_abandoned', 'Hooks for which a trigger was given up in the last day.', 'hooksAbandoned'],
-  ['leadpush_hooks_with_dropped', 'Hooks for which listings were dropped in the last day.', 'hooksDropped'],
-] as const // biome-ignore format: a table
+const triggerGauges: readonly Gauge<TriggerFigures | undefined>[] = [
+  ['triggers_due', 'Triggers that a run of `trigger` would send now; 100,000: or more.', (figures) => figures?.due],
+  ['triggers_oldest_due_seconds', 'How long the first of them has been due, not counting pauses of its hook.', (figures) => figures?.oldestDueSeconds],
+  ['triggers_failing', 'Triggers that failed and will be tried again; 100,000: or more.', (figures) => figures?.failing],
+  ['triggers_abandoned', 'Triggers that were ever given up, of the hooks that there are.', (figures) => figures?.abandoned],
+  ['triggers_dropped', 'Listings beyond the newest that were ever dropped, of the hooks that there are.', (figures) => figures?.dropped],
+  ['hooks_due', 'Hooks for which triggers are due, without those that have a pause.', (figures) => figures?.hooksDue],
+  ['hooks_failing', 'Hooks of which every attempt since the last success failed.', (figures) => figures?.hooksFailing],
+  ['hooks_off', 'Hooks that are switched off.', (figures) => figures?.hooksOff],
+  ['hooks_with_abandoned', 'Hooks for which a trigger was given up in the last day.', (figures) => figures?.hooksAbandoned],
+  ['hooks_with_dropped', 'Hooks for which listings were dropped in the last day.', (figures) => figures?.hooksDropped],
+] // biome-ignore format: a table
 
 /** Returns an answer that is at most `keptMs` old. */
 function askSeldom<T>(ask: () => Promise<T>): () => Promise<T> {
@@ -142,7 +142,7 @@ export function createMetrics(sources: MetricSources): Metrics {
       '1 where the database answers and takes writes, else 0.',
       Number(owed !== undefined && isWritable),
     )
-    for (const [name, help, figure] of triggerGauges) all.gauge(name, help, figures?.[figure])
+    all.gauges('leadpush', triggerGauges, figures)
     return all.toString()
   }
 

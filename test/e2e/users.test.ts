@@ -291,7 +291,7 @@ test('with LEADPUSH_PING_BODY the dead man’s switch is told what came of the p
     })
     for (let at = 0; at < 200; at++) {
       const reason = `${String.fromCodePoint(0x1f600 + (at % 9)).repeat(400)} ${at} user-1@example.com`
-      ping.reporter.line({ type: 'skip', user: 'user-1@example.com', reason: `user-1@example.com ${at} ${reason}` })
+      ping.line({ type: 'skip', user: 'user-1@example.com', reason: `user-1@example.com ${at} ${reason}` })
     }
     await ping.end(1)
     const long = pings.at(-1)?.body ?? ''

@@ -62,7 +62,7 @@ function createServeMetrics(
 
 test('a push that goes on gives its figures so far, and keeps what is known of the one before', () => {
   const first = runPush()
-  first.noteEnd(endOf(true))
+  first.end = endOf(true)
   const again = runPush(first.render(2_000_000, 0))
   again.line({ type: 'skip', reason: 'too few' }, { by: 'user', leads: 1, before: 50 })
   const all = readExposition(again.render(3_000_000, undefined))
@@ -83,14 +83,14 @@ test('a push that goes on gives its figures so far, and keeps what is known of t
 
 test('a push that ended says how; one that broke off keeps when the last good one was', () => {
   const good = runPush()
-  good.noteEnd(endOf(true))
+  good.end = endOf(true)
   const goodText = good.render(2_000_000, 0)
   for (const [exitCode, end, success, completion] of [
     [0, endOf(true), 3_000, 3_000], [1, endOf(true), 2_000, 3_000], [1, endOf(false), 2_000, 2_000],
     [3, undefined, 2_000, 2_000], [143, endOf(false), 2_000, 2_000],
   ] as const) {
     const next = runPush(goodText)
-    if (end) next.noteEnd(end)
+    next.end = end
     const all = readExposition(next.render(3_000_000, exitCode))
     const of = (name: string) => sampleOf(all, `leadpush_push_${name}`)
     assert.deepEqual([of('running'), of('success'), of('exit_code')], [0, exitCode === 0 ? 1 : 0, exitCode])
@@ -150,7 +150,7 @@ function runTriggers(before = ''): TriggerMetrics {
   metrics.line(triggerLine('failed', null), 10_000)
   metrics.line(triggerLine('abandoned', 500), 10)
   metrics.line(triggerLine('removed', 410), 10)
-  metrics.off()
+  metrics.hooksOff++
   return metrics
 }
 const triggerSummary: TriggerSummaryLine = {
@@ -159,7 +159,7 @@ const triggerSummary: TriggerSummaryLine = {
 
 test('a run of triggers gives what came of them, and keeps how the last one ended', () => {
   const first = runTriggers()
-  first.noteEnd(triggerSummary, false)
+  first.end = { summary: triggerSummary, stopped: false }
   const text = first.render(2_000_000, 0)
   const of = (of: string, name: string, labels = '') =>
     readExposition(of).get(`leadpush_trigger_${name}`)?.samples.get(`command="trigger"${labels}`)
@@ -171,7 +171,7 @@ test('a run of triggers gives what came of them, and keeps how the last one ende
   const going = runTriggers(text).render(3_000_000, undefined)
   assert.deepEqual([of(going, 'running'), of(going, 'due'), of(going, 'exit_code')], [1, undefined, 0])
   const stopped = runTriggers(going)
-  stopped.noteEnd(triggerSummary, true)
+  stopped.end = { summary: triggerSummary, stopped: true }
   const end = stopped.render(4_000_000, 143)
   const last = ['end', 'completion', 'success'].map((it) => of(end, `last_${it}_timestamp_seconds`))
   assert.deepEqual([...last, of(end, 'exit_code')], [4_000, 2_000, 2_000, 143])
@@ -184,11 +184,11 @@ test('a run of triggers gives what came of them, and keeps how the last one ende
 
 test('names follow the conventions, and alerts name what there is', async (t) => {
   const ended = runPush()
-  ended.noteEnd(endOf(true))
+  ended.end = endOf(true)
   const serve = createServeMetrics(0)
   serve.noteRequest({ method: 'GET', route: '/api/extern/zapier/test', status: 200, durationMs: 1 })
   const sent = runTriggers()
-  sent.noteEnd(triggerSummary, false)
+  sent.end = { summary: triggerSummary, stopped: false }
   const texts = [
     ended.render(2_000_000, 0),
     sent.render(2_000_000, 0),

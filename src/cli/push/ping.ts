@@ -9,7 +9,6 @@ import { pingBodyBytesMax, pingPauseMs, pingRepeatsMax, pingTimeoutMs } from '..
 import { createHttp, type Http } from '../../http/client.ts'
 import type { PushLine, SummaryLine } from '../../index.ts'
 import { CauseTally } from '../../inspect/status/causes.ts'
-import type { PushReporter } from '../../push/reporter.ts'
 import type { Log } from '../log.ts'
 
 export interface PingSettings {
@@ -61,19 +60,6 @@ export class Ping {
     this.settings = settings
   }
 
-  /** Collects the content of the body from the lines of the push. */
-  get reporter(): PushReporter {
-    const ignore = () => {}
-    return {
-      line: (line) => this.note(line),
-      note: ignore,
-      waits: ignore,
-      pace: ignore,
-      total: ignore,
-      attempt: ignore,
-    }
-  }
-
   async start(): Promise<void> {
     await this.send('start', '')
   }
@@ -91,7 +77,8 @@ export class Ping {
     await this.send('fail', this.formatBody({ message: messages.stopped }))
   }
 
-  private note(line: PushLine): void {
+  /** Takes what the body tells from the lines of the push. */
+  line(line: PushLine): void {
     if (line.type === 'summary') this.summary = line
     else if (line.type === 'skip') this.noteSkip(line.reason)
     else if (line.type === 'delivery' && (line.status === 'failed' || line.status === 'unknown')) this.causes.add(line)

@@ -145,9 +145,9 @@ export async function sendPush(
   })
   const forget = onCommitsHang((hangs) => view.reporter.waits(hangs ? 'a synchronous standby' : undefined))
   try {
-    const reporter = tellAll(view.reporter, ...[metrics, ping?.reporter].filter((each) => each !== undefined))
+    const reporter = tellAll(view.reporter, ...[metrics, ping].filter((each) => each !== undefined))
     const end = await runPush({ db, http, vault, settings, request, accept, reporter, stop: stop.signal })
-    metrics?.noteEnd(end)
+    if (metrics) metrics.end = end
     await view.end(end.summary, end)
     return stop.exitCode ?? (end.ok ? 0 : 1)
   } finally {

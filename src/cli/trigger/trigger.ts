@@ -88,7 +88,9 @@ export async function sendTriggers(
       stop: stop.signal,
       again,
       onNote: (text) => io.log.warn(text),
-      onOff: () => metrics?.off(),
+      onOff() {
+        if (metrics) metrics.hooksOff++
+      },
       onTrigger(line, durationMs) {
         done++
         metrics?.line(line, durationMs)
@@ -100,7 +102,7 @@ export async function sendTriggers(
       },
     })
     progress.stop()
-    metrics?.noteEnd(summary, stop.signal.aborted)
+    if (metrics) metrics.end = { summary, stopped: stop.signal.aborted }
     await io.out.result(summary, async () => {
       await io.out.more(undelivered - shownMax)
       await writeSummary(io, summary)
