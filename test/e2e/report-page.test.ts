@@ -134,7 +134,7 @@ for (const [width, colorScheme] of [
       const widths = await page
         .locator('.plot svg:visible')
         .evaluateAll((drawings) => drawings.map((drawing) => drawing.getBoundingClientRect().width))
-      assert.equal(widths.length, 4)
+      assert.equal(widths.length, 3)
       for (const drawn of widths) assert.ok(drawn > 200 && drawn <= width, String(drawn))
       // the columns that say why and what to do once lay beyond the edge of the screen
       const sides = await page

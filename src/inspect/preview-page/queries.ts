@@ -3,7 +3,6 @@
  * earlier query, listings that are too old or too large. The plan has the sent ones; only the others are counted, for a bounded time.
  */
 
-import { sql } from 'kysely'
 import { leadsPerQueryMax } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
 import type { PlannedDelivery } from '../../deliveries/plan.ts'
@@ -11,6 +10,7 @@ import type { Live } from '../../matching/listed.ts'
 import { countMatches, type SearchToMatch } from '../../matching/match.ts'
 import type { PlannedQuery, UserPlan } from '../../push/database/planner.ts'
 import type { Query } from '../../users/query.ts'
+import { findQueries } from '../explain/queries.ts'
 
 /** A query of the user, with the numbers of listings that it brings and leaves out. */
 export interface DryQuery extends Query {
@@ -31,16 +31,6 @@ export interface DryQuery extends Query {
 export const countedMax = 10_000
 /** A user may have very many queries: after this time, matches of the remaining ones beyond their 300 are not counted. */
 const countingMsMax = 3_000
-
-interface QueryRow extends Query, SearchToMatch {}
-
-async function findQueries(db: Database, userId: number): Promise<QueryRow[]> {
-  const { rows } = await sql<QueryRow>`
-    select q.type, q.value, q.radius, s.kind, s.places, s.words
-    from queries q join searches s on s.id = q.search_id where q.user_id = ${userId} order by q.position
-  `.execute(db)
-  return rows
-}
 
 /** The query that brings each sent version (the first that matches it), and the fate of the matches of each query. */
 export function shareOut(plan: {

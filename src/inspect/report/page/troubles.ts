@@ -8,7 +8,6 @@ import { causeOf, forEverybody, formatAnswer } from '../../status/causes.ts'
 import { describeLast } from '../../status/hooks-in-trouble.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import type { Cut } from '../figures/troubles.ts'
-import { buildTroubledWeeks } from './weeks.ts'
 import type { Wording } from './wording.ts'
 
 const moreOf = ({ total, first }: Cut<unknown>, noun: string) =>
@@ -98,7 +97,6 @@ export const hasTroubles = ({ causes, users, hooks }: Figures): boolean =>
 
 export function buildTroubles(figures: Figures, wording: Wording): Html {
   const { causes, users, hooks } = figures
-  const weeks = buildTroubledWeeks(figures)
   return buildSection({
     id: 'troubles',
     title: 'What did not arrive',
@@ -108,8 +106,8 @@ export function buildTroubles(figures: Figures, wording: Wording): Html {
           users.total > 0 &&
           html`${buildUsers(figures, wording)}<p class="note">Users with a failed or unknown delivery, and no later one that arrived; their attempts: <code>leadpush status --user EMAIL</code></p>
 `
-        }${hooks.total > 0 && buildHooks(figures, wording)}${weeks}`
+        }${hooks.total > 0 && buildHooks(figures, wording)}`
       : html`<p>Everything that was sent in this week and the one before arrived, and no hook is in trouble.</p>
-${weeks}`,
+`,
   })
 }
