@@ -1,17 +1,18 @@
 /** The e-mails that a command is given: one, several, or `-` for those on standard input, one a line. */
 import { addAbortSignal } from 'node:stream'
+import { plural } from '../../base/amounts.ts'
 import { LeadpushError, usageError } from '../../base/errors.ts'
 import { emailCharsMax } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
 import { type FoundUser, findUser } from '../../users/users.ts'
 import type { CommandIo } from '../command-io.ts'
+import type { ExitCode } from '../describe.ts'
 import { paint } from '../painted.ts'
 import type { StopCode } from '../signals.ts'
 
-/** The e-mail if exactly one was given, as an argument; undefined for several, and for standard input. */
-export function findSingle(given: readonly string[]): string | undefined {
+/** Throws `usage` where standard input is given twice. */
+export function checkGiven(given: readonly string[]): void {
   if (given.filter((each) => each === '-').length > 1) throw usageError('Standard input (-) can be read once only.')
-  return given.length === 1 && given[0] !== '-' ? given[0] : undefined
 }
 
 /** An e-mail in any script, with blanks around it. */
@@ -46,22 +47,26 @@ async function* readEmails(io: CommandIo, given: readonly string[], stop: AbortS
   }
 }
 
-/** The result of a list. */
-interface Done {
-  /** Users who do not exist. */
-  unknown: number
-  /** The exit code of the command, if it was stopped. */
-  stopCode: StopCode | undefined
-}
-
-/** Does `work` for each user, and names those who do not exist. After a stop it begins nothing more. */
-export async function forEachUser(
+/**
+ * Does `work` for each user that is given, and counts them by what it returns. One e-mail as an argument: a user who does not exist is
+ * wrong usage. Several, or standard input: after `atEnd` a summary follows, and one who does not exist makes the exit code 1; a stop ends
+ * them.
+ */
+export async function changeGiven<Outcome extends string>(
   io: CommandIo,
   db: Database,
   given: readonly string[],
-  work: (found: FoundUser) => Promise<void>,
-): Promise<Done> {
-  // a push within `work` reports the stop; without one the summary follows at once
+  counts: Record<Outcome, number>,
+  work: (found: FoundUser, isSingle: boolean) => Promise<Outcome>,
+  atEnd: (isSingle: boolean, stopCode?: StopCode) => Promise<void> = async () => {},
+): Promise<ExitCode> {
+  const [first = '-'] = given
+  if (given.length === 1 && first !== '-') {
+    await work(await findUser(db, first), true)
+    await atEnd(true)
+    return 0
+  }
+  // a push within `work` tells of the stop; without one the summary follows at once
   const stop = io.stops.listen(() => {})
   let unknown = 0
   try {
@@ -70,15 +75,20 @@ export async function forEachUser(
         if (error instanceof LeadpushError && error.code === 'usage') return undefined
         throw error
       })
-      if (found) await work(found)
+      if (found) counts[await work(found, false)]++
       else {
         unknown++
         const text = `${email}  ${paint('yellow', 'unknown')}  There is no such user.`
         await io.out.result({ type: 'unknown', email }, text)
       }
     }
-    return { unknown, stopCode: stop.exitCode }
   } finally {
     stop.dispose()
   }
+  await atEnd(false, stop.exitCode)
+  const all: Record<string, number> = { ...counts, unknown }
+  await io.out.result({ type: 'users', ...all }, () =>
+    io.out.facts(Object.entries(all).map(([name, count]) => [name, plural(count, 'user')])),
+  )
+  return stop.exitCode ?? (unknown === 0 ? 0 : 1)
 }
