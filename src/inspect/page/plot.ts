@@ -24,13 +24,13 @@ export interface BarParts {
   series: readonly Series[]
   /** Words a mark of the value axis. */
   format(value: number): string
-  heightPx?: number
   /** The widths of the two drawings. */
   widthsPx?: readonly [narrow: number, broad: number]
 }
 
 const margin = { top: 10, right: 4, bottom: 26, left: 52 }
 const defaultWidths = [340, 660] as const
+const height = 220
 const categoryWidthPx = 46
 
 const px = (value: number) => Math.round(value * 10) / 10
@@ -76,7 +76,7 @@ function buildGrid(
 }
 
 function drawBars(parts: BarParts, width: number, size: 'narrow' | 'broad'): Html {
-  const { categories, series, format, heightPx: height = 220 } = parts
+  const { categories, series, format } = parts
   const totals = categories.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))
   const top = Math.max(1, ...totals)
   const y = scaleLinear([0, top], [height - margin.bottom, margin.top]).nice(4)

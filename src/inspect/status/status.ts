@@ -229,7 +229,7 @@ export function findTroubledHooks(
 }
 
 /** `the weekly run (800 listings …)`, `3 users`; for answers `none of the last 20 answers …`. */
-export function describeHeld({ by, reason, users }: Held): string {
+function describeHeld({ by, reason, users }: Held): string {
   if (by === 'users') return users === 1 ? '1 user' : `${users} users`
   const why = reason.replace(/^held: /, '')
   return by === 'answers' ? why.replace(' (--accept goes on regardless)', '') : `the weekly run (${why})`

@@ -1,11 +1,11 @@
 /** The top of a report: whether all is well, in one sentence, what to do if it is not, and the figures of the week. */
-import { formatCount, plural, seconds } from '../../../base/amounts.ts'
+import { bytes, formatCount, plural, seconds } from '../../../base/amounts.ts'
 import { sentenceOf } from '../../finding.ts'
 import { buildKeyFigures, buildHeader as buildTop, type KeyFigure } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
-import { describeHeld, runNames } from '../../status/status.ts'
+import { runNames } from '../../status/status.ts'
 import type { Figures } from '../figures/find-figures.ts'
-import { size, type Wording } from './wording.ts'
+import type { Wording } from './wording.ts'
 
 /** Nothing was imported, nobody is subscribed, nothing was ever sent. */
 export const isEmpty = ({ status, runs, places, days }: Figures): boolean =>
@@ -32,7 +32,7 @@ function buildLead(figures: Figures): Html {
 `
   }
   const week = figures.weeks.at(-1)
-  const carried = delivered > 0 && week?.leads ? ` with ${plural(week.leads, 'lead')} (${size(week.bytes ?? 0)})` : ''
+  const carried = delivered > 0 && week?.leads ? ` with ${plural(week.leads, 'lead')} (${bytes(week.bytes ?? 0)})` : ''
   const approximately = figures.isSampled && carried ? ', approximately' : ''
   const troubled =
     failed + unknown === 0 ? 'none failed' : `${formatCount(failed)} failed and ${formatCount(unknown)} are unknown`
@@ -56,7 +56,7 @@ function describeLastRun({ status, runs }: Figures, { time }: Wording): KeyFigur
 }
 
 function buildFigures(figures: Figures, wording: Wording): Html {
-  const { subscribed, delivered, failed, unknown, owed, pending, stuck, held } = figures.status
+  const { subscribed, delivered, failed, unknown, owed, pending, stuck } = figures.status
   const { withoutQueries } = figures
   const missed = figures.weeks.at(-1)?.missed ?? 0
   const total = delivered + failed + unknown + missed
@@ -85,14 +85,6 @@ function buildFigures(figures: Figures, wording: Wording): Html {
       : []),
     { name: 'Owed', value: formatCount(owed), note: owed === 1 ? 'user' : 'users' },
     describeLastRun(figures, wording),
-    held
-      ? {
-          name: held.by === 'answers' ? 'Receiver' : 'Guard',
-          value: held.by === 'answers' ? 'in doubt' : 'holds',
-          note: describeHeld(held),
-          tone: 'bad',
-        }
-      : { name: 'Guard', value: 'clear', note: 'holds nothing back' },
   ])
 }
 

@@ -37,9 +37,3 @@ export const shortDay = (day: string): string =>
   new Intl.DateTimeFormat('en-US', { month: 'short', day: 'numeric', timeZone: 'UTC' }).format(
     new Date(`${day}T00:00:00Z`),
   )
-
-/** Bytes as `390 MB`, `1.2 GB`. */
-export function size(value: number): string {
-  const [unit, of] = value < 1e6 ? ['kB', 1e3] : value < 1e9 ? ['MB', 1e6] : value < 1e12 ? ['GB', 1e9] : ['TB', 1e12]
-  return value === 0 ? '0' : `${Number((value / of).toPrecision(3))} ${unit}`
-}
