@@ -6,7 +6,13 @@ import { sql } from 'kysely'
 import { databaseLeases, Worker } from '../../src/db/leases.ts'
 import type { Database } from '../../src/db/open.ts'
 import { buildBody } from '../../src/deliveries/body.ts'
-import { findRecordedUnheard, recordDueAttempts, recordGivenBack } from '../../src/deliveries/due.ts'
+import {
+  type AttemptKind,
+  findNextDue,
+  findRecordedUnheard,
+  recordDueAttempts,
+  recordGivenBack,
+} from '../../src/deliveries/due.ts'
 import { endDeliveries } from '../../src/deliveries/erased-deliveries.ts'
 import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
 import { type DeliveryState, endAbandoned, endErased, recordUnsent } from '../../src/deliveries/ledger.ts'
@@ -114,6 +120,16 @@ test('an attempt of a living worker is its own; when its lease is over the next 
   )
   await endLease(db, second.id)
   assert.deepEqual(await take(db, third), [])
+})
+
+test('a first attempt that a dead process left under way is told as a second one that is due', async (t) => {
+  const { db, newWorker, begin } = await build(t)
+  const [dead, living] = [await newWorker(), await newWorker()]
+  await begin(dead, 'lost', true)
+  const next = (only: AttemptKind) => findNextDue(db, { workerIds: living.ids, takeover: 'all', only })
+  assert.equal(await next('second'), null)
+  await endLease(db, dead.id)
+  assert.deepEqual([await next('first'), ((await next('second')) ?? 1) <= 0], [null, true])
 })
 
 test('the run of a process that lost its lease is interrupted until it is back as a new worker', async (t) => {

@@ -36,6 +36,18 @@ for (const { written, of, number } of forms) {
   })
 }
 
+test('a mixed number has less than one beside its whole, and what is scaled was not written out already', () => {
+  for (const [written, field, number] of [
+    ['2 7/8', 'bathrooms', 2.875],
+    ['2 8/8', 'bathrooms', undefined],
+    ['9,999K', 'price', 9_999_000],
+    ['10,000K', 'price', undefined],
+    ['999M', 'price', 999_000_000],
+    ['1,000M', 'price', undefined],
+  ] as const)
+    assert.equal(readNumber(written, field), number, written)
+})
+
 const comma = (whole: number) => whole.toLocaleString('en-US')
 const grouped = (whole: number, by: string) => comma(whole).replaceAll(',', by)
 type Write = (value: number) => string
