@@ -59,8 +59,9 @@ export class HookLanes {
     return this.lanes.size === 0 && this.queue.length === 0
   }
 
+  /** The hooks that need not be found: one with nothing due may have something by now. */
   get knownIds(): string[] {
-    return [...this.lanes.keys(), ...this.queue.map(({ id }) => id)]
+    return [...this.lanes.values(), ...this.queue].filter(({ state }) => state !== 'idle').map(({ id }) => id)
   }
 
   /** How many more triggers may be under way. */
@@ -86,6 +87,11 @@ export class HookLanes {
   /** Adds hooks that were found. Each gets a lane as soon as there is one for it. */
   add(hooks: readonly DueHook[]): void {
     for (const hook of hooks) {
+      const lane = this.lanes.get(hook.id)
+      if (lane) {
+        this.happen(lane, 'found')
+        continue
+      }
       const own = { inHand: new Set<string>(), waiting: null, hasAnswered: false, nextAtMs: 0 }
       this.queue.push({ ...hook, ...own, host: hostOf(hook.url), state: nextState('idle', 'found') })
     }

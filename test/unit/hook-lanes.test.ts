@@ -79,13 +79,26 @@ test('a hook with nothing due is let go once nothing is under way to it and its 
   lanes.happen(lane, 'emptied')
   const afterLetting = (nowMs: number) => {
     lanes.letGoDone(nowMs)
-    return lanes.knownIds.sort()
+    return ['a', 'b'].filter((id) => lanes.get(id))
   }
   assert.deepEqual(afterLetting(1_000), ['a', 'b'])
   lane.inHand.clear()
   assert.deepEqual(afterLetting(99), ['a', 'b'])
   assert.deepEqual(afterLetting(100), ['b'])
   assert.deepEqual(readyIds(lanes, 1_000), ['b'])
+})
+
+test('a hook with nothing due that is found again while a trigger is under way goes on in its lane', () => {
+  const lanes = lanesOf(['a', 'b'])
+  const lane = laneOf(lanes, 'a')
+  send(lanes, lane)
+  lanes.happen(lane, 'emptied')
+  assert.deepEqual(lanes.knownIds, ['b'])
+  lanes.add([hookOf('a')])
+  assert.deepEqual(
+    [lanes.knownIds.sort(), laneOf(lanes, 'a').inHand.size, laneOf(lanes, 'a').state],
+    [['a', 'b'], 1, 'due'],
+  )
 })
 
 test('512 hooks have a lane at most, and the others that were found get one in turn', () => {
