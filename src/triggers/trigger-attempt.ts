@@ -60,16 +60,13 @@ export function buildTriggerRequest(
   }
 }
 
+const noAnswer = { ok: false, gone: false, httpStatus: null, retryAfterMs: null, timedOut: false, durationMs: 0 }
+
 /** The outcome if a stored signing secret is damaged: nothing was sent. */
 export const damagedSecret: TriggerOutcome = {
-  ok: false,
-  gone: false,
-  httpStatus: null,
+  ...noAnswer,
   error:
     'the stored signing secret cannot be decrypted, since it was changed: `leadpush integrations rotate` makes another',
-  retryAfterMs: null,
-  timedOut: false,
-  durationMs: 0,
 }
 
 function describeStatus(status: number): string {
@@ -99,7 +96,7 @@ export async function sendTrigger(
   if (outcome.kind === 'no-answer') {
     const timedOut = outcome.code === 'TIMEOUT'
     const error = timedOut ? `${outcome.error} (${timeoutMs / 1_000} s)` : outcome.error
-    return { ok: false, gone: false, httpStatus: null, error, retryAfterMs: null, timedOut, durationMs }
+    return { ...noAnswer, error, timedOut, durationMs }
   }
   const { status } = outcome
   const ok = status >= 200 && status < 300

@@ -12,7 +12,7 @@ import type { TriggerLine } from '../index.ts'
 import type { HookHttp } from '../integrations/hook-http.ts'
 import type { Live } from '../matching/listed.ts'
 import { signingSecretsOf } from '../secrets/cipher.ts'
-import { openIntact, plainVault, type Vault } from '../secrets/vault.ts'
+import { openIntact, type Vault } from '../secrets/vault.ts'
 import { HookLanes, type Lane } from './hook-lanes.ts'
 import { pauseAfter } from './hook-state.ts'
 import { HostPace } from './host-pace.ts'
@@ -36,8 +36,7 @@ import {
 /** The dependencies and listeners of a run. */
 export interface TriggerContext {
   opened: OpenDatabase
-  /** Without it only signing secrets that are stored in plain form can be used. */
-  vault?: Vault | undefined
+  vault: Vault
   settings: {
     leaseMs: number
     maxLeadAgeMs: number
@@ -85,7 +84,6 @@ interface Sent {
   durationMs: number
 }
 
-const outcomesPerStatement = 128
 const lookAgainMs = 1_000
 /** Limits the leads under way, so that a large one is sent beside few others. In memory a lead takes several times its bytes. */
 const bytesUnderWayMax = 16 * 1024 * 1024
@@ -103,8 +101,7 @@ export class TriggerLoop {
   private recording: Promise<void> | undefined
   private bytesUnderWay = 0
   private readonly counts = { ...noCounts }
-  /** Until when triggers must be due for the first round, and the latest one, as `timestamptz`. */
-  private startedAt = ''
+  /** Until when triggers must be due for the latest round, as `timestamptz`. */
   private dueUntil = '-infinity'
   private isLooking = false
   /** When to look for hooks again, by `performance.now()`; 0: something may have become due. */
@@ -130,8 +127,7 @@ export class TriggerLoop {
     while (!this.lanes.isIdle || (this.recording && this.failure === undefined)) await this.sleeper.sleep(lookAgainMs)
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
-    const { dueUntil, startedAt } = this
-    const { left, waiting } = await this.on((db) => countLeft(db, { dueUntil, startedAt }, this.context.again))
+    const { left, waiting } = await this.on((db) => countLeft(db, this.now))
     return { ...this.counts, waiting, left: this.stopping ? left : 0 }
   }
 
@@ -159,7 +155,6 @@ export class TriggerLoop {
     await this.on((db) => renewAside(db, settings.maxLeadAgeMs))
     const { lastImportId: upTo, dueUntil } = await this.on(findRunStart)
     this.dueUntil = dueUntil
-    this.startedAt ||= dueUntil
     this.lookAgain()
     const onLooked = ({ found, dropped }: Looked) => {
       this.counts.dropped += dropped
@@ -292,9 +287,7 @@ export class TriggerLoop {
 
   /** The signing secrets that can be decrypted; undefined if there are none. Throws `usage` as `Vault.open` does. */
   private async openSecrets({ userId, signingSecrets }: TakenTrigger): Promise<string[] | undefined> {
-    const stored = signingSecrets.map((each) =>
-      openIntact(this.context.vault ?? plainVault, each, signingSecretsOf(userId)),
-    )
+    const stored = signingSecrets.map((each) => openIntact(this.context.vault, each, signingSecretsOf(userId)))
     // a rotation mends a damaged secret at once, not only when their overlap is over
     const opened = (await Promise.all(stored)).filter((secret) => secret !== undefined)
     return opened.length > 0 ? opened : undefined
@@ -332,7 +325,7 @@ export class TriggerLoop {
     const { onTrigger, onNote, onOff } = this.context
     try {
       while (this.outcomes.length > 0) {
-        const sent = this.outcomes.slice(0, outcomesPerStatement)
+        const sent = [...this.outcomes]
         const batch = sent.map(({ row }) => row)
         const { offIds, ended } = await this.on((db) => recordTriggers(db, this.now, batch))
         this.counts.ended += ended

@@ -14,6 +14,7 @@ import { openDatabase } from '../../src/db/open.ts'
 import type { TriggerKind } from '../../src/index.ts'
 import { importLeads } from '../../src/leads/import.ts'
 import { findPlaces, type Places } from '../../src/places/places.ts'
+import { plainVault } from '../../src/secrets/vault.ts'
 import { lookForLeads } from '../../src/triggers/look-for-leads.ts'
 import { findRunStart } from '../../src/triggers/trigger-store.ts'
 import { runTriggers } from '../../src/triggers/triggers.ts'
@@ -178,7 +179,14 @@ async function measureSending(opened: OpenDatabase, seconds: number, hosts: numb
   const stop = AbortSignal.timeout(seconds * 1_000)
   const began = performance.now()
   const read = await startWatch(opened)
-  const summary = await runTriggers({ opened, settings, stop, onTrigger: () => {}, onNote: console.log })
+  const summary = await runTriggers({
+    opened,
+    vault: plainVault,
+    settings,
+    stop,
+    onTrigger: () => {},
+    onNote: console.log,
+  })
   const rate = summary.delivered / ((performance.now() - began) / 1_000)
   const megabytes = process.resourceUsage().maxRSS / 1024
   console.log(`sent ${summary.delivered} in ${read()}: ${rate.toFixed(0)}/s; peak memory ${megabytes.toFixed(0)} MB`)

@@ -5,7 +5,7 @@ import type { OpenDatabase } from '../../src/db/open.ts'
 import type { TriggerKind, TriggerLine } from '../../src/index.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
 import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
-import type { Vault } from '../../src/secrets/vault.ts'
+import { plainVault, type Vault } from '../../src/secrets/vault.ts'
 import type { LostToRenew } from '../../src/triggers/lost-triggers.ts'
 import { runTriggers } from '../../src/triggers/triggers.ts'
 
@@ -60,7 +60,7 @@ export async function runTrigger(
     ...counts
   } = await runTriggers({
     opened,
-    vault: options.vault,
+    vault: options.vault ?? plainVault,
     settings: { ...settings, ...options.settings },
     stop: options.stop ?? new AbortController().signal,
     onTrigger: (line) => void lines.push(line),
