@@ -24,10 +24,8 @@ export interface AttemptRequest {
   receiverKey: string
   /** The body is compressed. */
   gzip?: boolean
-  /** Free for the next delivery as soon as the attempt has its outcome, or at `onTaken`. */
+  /** Free for the next delivery as soon as the attempt has its outcome. */
   body: Buffer
-  /** The system has the whole request. */
-  onTaken?: () => void
 }
 
 export interface AttemptOutcome {
@@ -127,7 +125,7 @@ function hear(
 }
 
 /** The headers of contract 4.1 except Content-Length and User-Agent, which the HTTP client adds. Names and values in turn. */
-export const buildHeaders = (dataSource: string, { idempotencyKey, receiverKey, gzip }: Omit<AttemptRequest, 'body' | 'onTaken'>) => [
+export const buildHeaders = (dataSource: string, { idempotencyKey, receiverKey, gzip }: Omit<AttemptRequest, 'body'>) => [
   ...(gzip ? ['Content-Encoding', 'gzip'] : []),
   'Content-Type', 'application/json',
   'X-Service-API-Key', receiverKey,
@@ -145,8 +143,7 @@ export async function sendAttempt(
   const startedMs = now()
   const headers = buildHeaders(target.dataSource, request)
   const { receiverUrl: url, timeoutMs } = target
-  const { body, onTaken } = request
-  const outcome = await http.post({ url, headers, body, timeoutMs, keepsAnswer: true, onTaken })
+  const outcome = await http.post({ url, headers, body: request.body, timeoutMs, keepsAnswer: true })
   const durationMs = Math.round(now() - startedMs)
   if (outcome.kind === 'answer') {
     const judged = judgeAnswer(outcome, request.gzip ?? false)

@@ -4,7 +4,7 @@
  */
 import type { Dispatcher } from 'undici'
 import { Connections, type HttpOptions, type Slot, userAgent } from './connections.ts'
-import { Exchange, type ExchangeOptions, type HttpOutcome } from './exchange.ts'
+import { Exchange, type HttpOutcome } from './exchange.ts'
 
 export interface HttpPost {
   url: string
@@ -15,8 +15,6 @@ export interface HttpPost {
   timeoutMs: number
   /** Whether the body of the answer is wanted. */
   keepsAnswer?: boolean
-  /** Called if the system has taken the whole request at once: the caller may overwrite the body from then on. */
-  onTaken?: (() => void) | undefined
 }
 
 /** A body that is made while it is sent. When its pieces throw, the connection is closed. */
@@ -41,10 +39,14 @@ const isBroken = (outcome: HttpOutcome) =>
 export function createHttp(options: HttpOptions): Http {
   const connections = new Connections(options)
 
-  const run = (slot: Slot, request: Dispatcher.DispatchOptions & { origin: string }, options: ExchangeOptions) =>
+  const run = (
+    slot: Slot,
+    request: Dispatcher.DispatchOptions & { origin: string },
+    limits: { timeoutMs: number; keepsAnswer: boolean },
+  ) =>
     new Promise<HttpOutcome>((resolve) => {
       const dispatch = (exchange: Exchange) => void slot.dispatcher.dispatch(request, exchange)
-      const exchange = new Exchange(slot, options, dispatch, (outcome) => {
+      const exchange = new Exchange(slot, limits, dispatch, (outcome) => {
         const reached = outcome.kind === 'answer' || outcome.sent
         // an unfinished connection is dropped: the next request makes its own
         connections.giveBack(slot, reached)
@@ -56,30 +58,31 @@ export function createHttp(options: HttpOptions): Http {
 
   const send = async (
     url: string,
-    options: ExchangeOptions,
+    timeoutMs: number,
     rest: Pick<Dispatcher.DispatchOptions, 'method' | 'headers' | 'body'>,
+    keepsAnswer = false,
   ) => {
     const { origin, pathname, search } = parseUrl(url)
     const slot = await connections.take(origin)
     const path = pathname + search
     const reset = connections.mistrusts(origin)
     // undici's own timeouts are off: they start anew with each phase
-    return run(slot, { origin, path, reset, headersTimeout: 0, bodyTimeout: 0, ...rest }, options)
+    return run(slot, { origin, path, reset, headersTimeout: 0, bodyTimeout: 0, ...rest }, { timeoutMs, keepsAnswer })
   }
 
   return {
-    post({ url, headers, body, ...options }) {
+    post({ url, headers, body, timeoutMs, keepsAnswer }) {
       const all = [...headers, 'User-Agent', userAgent]
-      if (Buffer.isBuffer(body)) return send(url, options, { method: 'POST', headers: all, body })
+      if (Buffer.isBuffer(body)) return send(url, timeoutMs, { method: 'POST', headers: all, body }, keepsAnswer)
       const { length, pieces } = body
       const measured = [...all, 'Content-Length', String(length)]
       // undici takes any iterable; its types know streams alone
       const stream = pieces as unknown as Dispatcher.DispatchOptions['body'] & object
-      return send(url, options, { method: 'POST', headers: measured, body: stream })
+      return send(url, timeoutMs, { method: 'POST', headers: measured, body: stream }, keepsAnswer)
     },
-    get: (url, timeoutMs) => send(url, { timeoutMs }, { method: 'GET', headers: ['User-Agent', userAgent] }),
-    head: (url, timeoutMs) => send(url, { timeoutMs }, { method: 'HEAD', headers: ['User-Agent', userAgent] }),
-    delete: (url, timeoutMs) => send(url, { timeoutMs }, { method: 'DELETE', headers: ['User-Agent', userAgent] }),
+    get: (url, timeoutMs) => send(url, timeoutMs, { method: 'GET', headers: ['User-Agent', userAgent] }),
+    head: (url, timeoutMs) => send(url, timeoutMs, { method: 'HEAD', headers: ['User-Agent', userAgent] }),
+    delete: (url, timeoutMs) => send(url, timeoutMs, { method: 'DELETE', headers: ['User-Agent', userAgent] }),
     close: () => connections.close(),
   }
 }

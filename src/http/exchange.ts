@@ -59,19 +59,11 @@ export interface ExchangeSlot {
 
 const first = (value: string | string[] | undefined) => (Array.isArray(value) ? value[0] : value)
 
-/** As in `HttpPost`. */
-export interface ExchangeOptions {
-  timeoutMs: number
-  keepsAnswer?: boolean
-  onTaken?: (() => void) | undefined
-}
-
 /** One request, from dispatch to its outcome: the handler that undici calls. */
 export class Exchange {
   private readonly slot: ExchangeSlot
   private readonly dispatch: (exchange: Exchange) => void
   private readonly settle: (outcome: HttpOutcome) => void
-  private readonly onTaken: (() => void) | undefined
   private readonly timer: NodeJS.Timeout
   private controller: Controller | undefined
   /** The connection that the request runs on. */
@@ -93,7 +85,7 @@ export class Exchange {
 
   constructor(
     slot: ExchangeSlot,
-    { timeoutMs, keepsAnswer = false, onTaken }: ExchangeOptions,
+    { timeoutMs, keepsAnswer }: { timeoutMs: number; keepsAnswer: boolean },
     dispatch: (exchange: Exchange) => void,
     settle: (outcome: HttpOutcome) => void,
   ) {
@@ -101,7 +93,6 @@ export class Exchange {
     this.dispatch = dispatch
     this.kept = keepsAnswer ? [] : undefined
     this.settle = settle
-    this.onTaken = onTaken
     this.timer = setTimeout(() => this.fail('TIMEOUT'), timeoutMs)
   }
 
@@ -126,11 +117,6 @@ export class Exchange {
     this.reused = this.slot.used
     this.slot.used = true
     this.slot.awaitsAnswer = true
-    // undici writes a whole body in this turn
-    if (this.onTaken)
-      queueMicrotask(() => {
-        if (this.socket?.writableLength === 0) this.onTaken?.()
-      })
   }
 
   onResponseStart(_: unknown, status: number, headers: Record<string, string | string[] | undefined>): void {

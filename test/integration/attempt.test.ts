@@ -403,35 +403,6 @@ test('a body may be overwritten once its attempt is over, even when the answer c
   assert.equal(text.subarray(begin).indexOf('b'), -1)
 })
 
-test('a body may be overwritten as soon as the system has all of it, which is told then, and not before', async () => {
-  for (const [length, isTakenAtOnce] of [
-    [1_000, true],
-    [30_000_000, false],
-  ] as const) {
-    const taken = makeGate()
-    const chunks: Buffer[] = []
-    let bytes = 0
-    const receiver = await serve(async (socket) => {
-      if (isTakenAtOnce) await taken.opened
-      socket.on('data', (chunk) => {
-        chunks.push(chunk)
-        bytes += chunk.length
-        if (bytes > length && chunk.at(-1) === 0x7a) socket.write(ok)
-      })
-    })
-    const body = Buffer.alloc(length, 'a').fill('z', length - 1)
-    const onTaken = () => {
-      body.fill('b')
-      taken.open()
-    }
-    const outcome = await sendAttempt(newHttp(), target(receiver.port), { ...request, body, onTaken })
-    assert.deepEqual(judgement(outcome), success())
-    const received = Buffer.concat(chunks).subarray(-length)
-    assert.equal(received.equals(Buffer.alloc(length, 'a').fill('z', length - 1)), true, `${length}`)
-    assert.equal(body[0] === 0x62, isTakenAtOnce, `${length}`)
-  }
-})
-
 test('connections are kept and used again, never more than the concurrency', async () => {
   let underWay = 0
   let most = 0

@@ -58,14 +58,8 @@ export class AttemptMaker {
     const body = gzip
       ? gzipBodies.build(queryList, found, bytes, buffers)
       : buildBody(queryList, found, bytes, buffers.take(bytes))
-    let isLent = true
-    const onTaken = () => {
-      if (isLent) buffers.giveBack(body)
-      isLent = false
-    }
-    // the next body is mostly built in the memory of this one, which the processor still has at hand
-    const outcome = await wire.send({ body, onTaken, ...attempt, receiverKey })
-    onTaken()
+    const outcome = await wire.send({ body, ...attempt, receiverKey })
+    buffers.giveBack(body)
     const { durationMs, httpStatus, error, answer, emptySuccess } = outcome
     const { idempotencyKey, attempt: nth, email } = attempt
     reporter.attempt({ runId: run.id, idempotencyKey, attempt: nth, durationMs, httpStatus, error, answer })
