@@ -122,6 +122,30 @@ test('a hook that takes one trigger while it uses up the schedule of another sta
   assert.deepEqual([offIds, state.rows], [[], [{ off_since: null, abandoned: 1 }]])
 })
 
+test('a hook that takes one trigger and refuses the next in one statement has failed since then alone', async () => {
+  const { id } = await hook('/since')
+  await addLeads(2)
+  platform.answer = () => 500
+  await runTrigger(opened)
+  await opened.pool.query(`update hooks set failing_since = now() - interval '2 days' where id = $1`, [id])
+  const { rows } = await opened.pool.query<{ versionId: number; leadId: number }>(
+    'update triggers set worker_id = 7 where hook_id = $1 returning version_id as "versionId", lead_id as "leadId"',
+    [id],
+  )
+  const outcomes = rows.map((row, at) => ({
+    ...{ ...row, hookId: id, kind: 'new_lead' as const, ok: at === 0, abandoned: false, gone: false, failures: at },
+    ...{ httpStatus: at === 0 ? 200 : 500, error: null, retryAfterMs: null, pauseMs: null },
+    ...{ timedOut: false, durationMs: 1 },
+  }))
+  assert.equal(outcomes.length, 2)
+  await recordTriggers(opened.db, { ids: [7], dueUntil: new Date().toISOString() }, outcomes)
+  const since = await opened.pool.query(
+    `select failing_since > now() - interval '1 day' as "isNew" from hooks where id = $1`,
+    [id],
+  )
+  assert.deepEqual(since.rows, [{ isNew: true }])
+})
+
 test('a hook that took other triggers meanwhile is not switched off', async () => {
   const kept = await hook('/kept')
   const [bad] = await addLeads(1)
