@@ -226,10 +226,12 @@ function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void 
   checkOutage(facts, own, told, process, say)
 }
 
-/** The same push has made the first attempt, and it ended. */
-const isSecondOf = ({ byKey }: Facts, attempt: OnWire) => {
+/** Another attempt came before, and ended. A process that was frozen may make a first attempt that another has taken over meanwhile. */
+const isSecondOf = ({ byKey, outcome }: Facts, attempt: OnWire) => {
   const [first] = byKey.get(attempt.key) ?? []
-  return first !== undefined && first !== attempt && first.toldMs !== undefined && first.toldMs <= attempt.atMs
+  if (first === undefined || first === attempt || first.toldMs === undefined || first.toldMs > attempt.atMs)
+    return false
+  return first.push === attempt.push || !outcome.processes[attempt.push]?.wasFrozen
 }
 
 /** Once 20 first attempts in a row got no answer below 500, the next ones come one by one, 10 s apart at least. */

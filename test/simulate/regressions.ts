@@ -7,6 +7,11 @@ const settings: Scenario['settings'] = {
   ...{ leaseMs: 1_000, guard: 'on', awayMs: 30_000 },
 }
 const users = (count: number) => Array.from({ length: count }, () => ({ places: ['10001'], subscribed: true }))
+/** By the last digit of each one's place, `-` for none. */
+const usersIn = (digits: string, unsubscribed: readonly number[]) =>
+  digits.split(' ').map((digit, at) => {
+    return { places: digit === '-' ? [] : [`1000${digit}`], subscribed: !unsubscribed.includes(at) }
+  })
 
 export const regressions: Readonly<Record<string, Scenario>> = {
   'a user who was held back, and is left to nobody in the end, is counted': {
@@ -53,6 +58,20 @@ export const regressions: Readonly<Record<string, Scenario>> = {
       { is: 'freeze', push: 0, forMs: 1_833, atMs: 612 },
       { is: 'erase', atMs: 2_313, listings: [2] },
     ],
+  },
+  'a first attempt that another process took over while its own was frozen counts as none of its second ones': {
+    seed: 2_018_319,
+    users: usersIn('- 4 2 3 6 1 4 4 1 3 3 2 5 2 6 2 6 2 6 - 1 3 5 4', [3, 15]),
+    listings: [],
+    settings: { ...settings, timeoutMs: 5_000, retryDelayMs: 100, concurrency: 16 },
+    receiver: [{ atMs: 0, manner: { is: 'status', status: 503, latencyMs: 16, retryAfter: 2 } }],
+    pushes: [
+      { ...all, atMs: 798 },
+      { ...all, atMs: 26 },
+      { what: 'resume', atMs: 5_851 },
+      { what: 'user', user: 3, owedOnly: true, atMs: 16 },
+    ],
+    events: [{ is: 'freeze', push: 1, forMs: 850, atMs: 3_597 }],
   },
   'a push that was planned while its records were looked for, and are gone, ends': {
     seed: 47,
