@@ -340,7 +340,8 @@ function checkPunctuality(
  */
 function checkKnownTrouble({ byPush, isSmooth, outcome }: Facts, say: Say): void {
   const [{ manner } = {}, ...later] = outcome.scenario.receiver
-  if (later.length > 0 || manner?.is === 'plain alone' || !isSmooth) return
+  // one that answers now so, now so may be well for the next push too
+  if (later.length > 0 || manner?.is === 'plain alone' || manner?.is === 'mixed' || !isSmooth) return
   const some = outcome.processes.slice(0, outcome.pushes)
   const finder = some.find(
     ({ end, lines, notes }) =>

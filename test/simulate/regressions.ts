@@ -73,6 +73,33 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     ],
     events: [{ is: 'freeze', push: 1, forMs: 850, atMs: 3_597 }],
   },
+  'a receiver that refused two by chance, and then takes some, is in no trouble that was known': {
+    seed: 2_030_504,
+    users: [
+      { places: ['10004'], subscribed: true },
+      { places: ['10005'], subscribed: true },
+    ],
+    listings: [],
+    settings: {
+      ...settings,
+      timeoutMs: 10_000,
+      retryDelayMs: 100,
+      concurrency: 16,
+      compress: 'off',
+      leaseMs: 20_000,
+      guard: 'off',
+      awayMs: 120_000,
+    },
+    receiver: [
+      { atMs: 0, manner: { is: 'mixed', share: 0.6, latencyMs: 3, gzip: false, other: 'status', status: 400 } },
+    ],
+    pushes: [
+      { ...all, atMs: 14 },
+      { ...all, atMs: 1 },
+      { ...all, force: true, atMs: 13_813 },
+    ],
+    events: [],
+  },
   'a push that was planned while its records were looked for, and are gone, ends': {
     seed: 47,
     users: users(24),
