@@ -101,7 +101,8 @@ export class TriggerLoop {
   private recording: Promise<void> | undefined
   private bytesUnderWay = 0
   private readonly counts = { ...noCounts }
-  /** Until when triggers must be due for the latest round, as `timestamptz`. */
+  /** Until when triggers must be due for the first round, and the latest one, as `timestamptz`. */
+  private startedAt = ''
   private dueUntil = '-infinity'
   private isLooking = false
   /** When to look for hooks again, by `performance.now()`; 0: something may have become due. */
@@ -127,7 +128,8 @@ export class TriggerLoop {
     while (!this.lanes.isIdle || (this.recording && this.failure === undefined)) await this.sleeper.sleep(lookAgainMs)
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
-    const { left, waiting } = await this.on((db) => countLeft(db, this.now))
+    const { dueUntil, startedAt } = this
+    const { left, waiting } = await this.on((db) => countLeft(db, { dueUntil, startedAt }, this.context.again))
     return { ...this.counts, waiting, left: this.stopping ? left : 0 }
   }
 
@@ -155,6 +157,7 @@ export class TriggerLoop {
     await this.on((db) => renewAside(db, settings.maxLeadAgeMs))
     const { lastImportId: upTo, dueUntil } = await this.on(findRunStart)
     this.dueUntil = dueUntil
+    this.startedAt ||= dueUntil
     this.lookAgain()
     const onLooked = ({ found, dropped }: Looked) => {
       this.counts.dropped += dropped

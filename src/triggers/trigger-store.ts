@@ -162,14 +162,22 @@ export async function renewAside(db: Database, maxLeadAgeMs: number): Promise<vo
   `.execute(db)
 }
 
-/** Due triggers that were not sent: `waiting`, if the hook has a pause, or `left`. */
+/**
+ * Counts due triggers that were not sent. `left`: their hooks have no pause. `waiting`: their hooks got a pause since the run began, or,
+ * if they are sent `again` (those of one hook, or all), had one before.
+ */
 export async function countLeft(
   db: Database,
-  run: Pick<TriggerWorker, 'dueUntil'>,
+  { dueUntil, startedAt }: { dueUntil: string; startedAt: string },
+  again?: { hookId: string | undefined },
 ): Promise<{ left: number; waiting: number }> {
+  const isAskedFor =
+    again === undefined ? sql`false` : again.hookId === undefined ? sql`true` : sql`h.id = ${again.hookId}`
+  const paused = isPaused({ dueUntil: startedAt })
   const { rows } = await sql<{ left: number; waiting: number }>`
-    select count(*) filter (where ${isPaused(run)}) as waiting, count(*) filter (where not ${isPaused(run)}) as "left"
-    from hooks h join triggers t on t.hook_id = h.id where t.due_at <= ${run.dueUntil}
+    select count(*) filter (where not ${paused}) as "left",
+      count(*) filter (where ${paused} and (h.last_at >= ${startedAt} or ${isAskedFor})) as waiting
+    from hooks h join triggers t on t.hook_id = h.id where t.due_at <= ${dueUntil}
   `.execute(db)
   return rows[0] ?? { left: 0, waiting: 0 }
 }
