@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream/promises'
 import pg from 'pg'
 import copyStreams from 'pg-copy-streams'
 import type { OpenDatabase } from './open.ts'
+import { noteSource } from './silence.ts'
 import type { Connection } from './transaction.ts'
 
 const firstBytes = 80 * 1024
@@ -173,11 +174,16 @@ export async function copyInto<T>(
   failed.catch((error) => broken.abort(error))
   const rows = new CopyRows()
   const write = async (bytes: Buffer) => {
-    if (!stream.write(bytes)) await Promise.race([once(stream, 'drain'), failed])
+    if (stream.write(bytes)) return
+    noteSource(connection, false)
+    await Promise.race([once(stream, 'drain'), failed])
+    noteSource(connection, true)
   }
+  noteSource(connection, true)
   try {
     const flush = () => (rows.isFull ? write(rows.take()) : undefined)
     const result = await Promise.race([fill(rows, flush, broken.signal), failed])
+    noteSource(connection, false)
     const finished = once(stream, 'finish')
     stream.end(rows.finish())
     await Promise.race([finished, failed])
@@ -186,6 +192,8 @@ export async function copyInto<T>(
     // tells the server that the copy failed, ahead of the rollback
     stream.destroy(error as Error)
     throw error
+  } finally {
+    noteSource(connection, false)
   }
 }
 
@@ -230,6 +238,7 @@ export async function copyIn(
   rows: AsyncIterable<Uint8Array>,
 ): Promise<number> {
   const stream = connection.query(copyStreams.from(`copy ${quote(table, columns)} from stdin`))
-  await pipeline(rows, stream)
+  noteSource(connection, true)
+  await pipeline(rows, stream).finally(() => noteSource(connection, false))
   return stream.rowCount
 }

@@ -25,6 +25,15 @@ export function allowLongWork(client: object): () => void {
   return () => void atLongWork.delete(client)
 }
 
+/** Connections whose copy waits for its source: the server rightly waits for them. */
+const waitingForSource = new WeakSet<object>()
+
+/** Notes whether the copy on `client` waits for its source, and so sends nothing. */
+export function noteSource(client: object, waits: boolean): void {
+  if (waits) waitingForSource.add(client)
+  else waitingForSource.delete(client)
+}
+
 const hangListeners = new Set<(hangs: boolean) => void>()
 
 /** Calls `listener` when commits begin to hang, and when they no longer do. Returns a function that ends this. */
@@ -38,8 +47,8 @@ interface Answer {
   askedMs: number
   /** A pooler answers instead of the server, so ids of processes say nothing. */
   pooled: boolean
-  /** The processes that are at work for this role. */
-  atWork: ReadonlySet<number>
+  /** The processes that are at work for this role, and whether each waits for its client: then bytes were lost, or none were sent. */
+  atWork: ReadonlyMap<number, 'works' | 'listens'>
   /** The standby that a commit waits for, and the time so far. */
   hang: { what: string; ms: number } | undefined
 }
@@ -47,6 +56,7 @@ interface Answer {
 interface Row {
   own: number
   pid: number
+  listens: boolean
   hangMs: number | null
   names: string
   standbys: number
@@ -54,7 +64,7 @@ interface Row {
 
 // every role sees the waits of its own sessions, and the number of standbys
 const question = `
-  select pg_backend_pid() as own, pid,
+  select pg_backend_pid() as own, pid, wait_event is not distinct from 'ClientRead' as listens,
     case wait_event when 'SyncRep' then extract(epoch from clock_timestamp() - state_change)::double precision * 1000 end
       as "hangMs",
     current_setting('synchronous_standby_names') as names, (select count(*)::integer from pg_stat_replication) as standbys
@@ -135,7 +145,7 @@ export class SilenceWatch {
     const { silentMsMax, hangMsMax } = this.options
     const silentMs = nowMs - seen.sinceMs
     const answer = this.answer && this.answer.askedMs >= nowMs - Math.min(silentMs, 3 * askMs) ? this.answer : undefined
-    const isAtWork = answer !== undefined && (answer.pooled || answer.atWork.has(processIdOf(client)))
+    const isAtWork = answer !== undefined && (answer.pooled || this.isAtWork(answer, client))
     if (isAtWork && answer.hang) {
       // not cancelled: the server would then show the commit as done, although no standby has it
       if (silentMs < hangMsMax || answer.hang.ms < hangMsMin) return
@@ -153,6 +163,11 @@ export class SilenceWatch {
     streamOf(client).destroy(new SilentDatabase(limitMs))
   }
 
+  private isAtWork({ atWork }: Answer, client: pg.PoolClient): boolean {
+    const state = atWork.get(processIdOf(client))
+    return state === 'works' || (state === 'listens' && waitingForSource.has(client))
+  }
+
   private async ask(askedMs: number): Promise<void> {
     if (this.isAsking) return
     this.isAsking = true
@@ -164,7 +179,7 @@ export class SilenceWatch {
       this.answer = {
         askedMs,
         pooled: longest?.own !== processId,
-        atWork: new Set(rows.map(({ pid }) => pid)),
+        atWork: new Map(rows.map(({ pid, listens }) => [pid, listens ? 'listens' : 'works'])),
         hang: longest && hangMs(longest) >= 0 ? { what: describeHang(longest), ms: hangMs(longest) } : undefined,
       }
     } catch {
