@@ -2,6 +2,7 @@
 
 import type { PushRequest, PushSettings } from '../../src/push/run-push.ts'
 import { Random } from '../chaos/random.ts'
+import { testPushSettings } from '../support/push-settings.ts'
 import { LedgerModel } from './ledger-model.ts'
 import { claimKey, type LedgerState } from './ledger-state.ts'
 import { markOf } from './model-ledger.ts'
@@ -20,21 +21,7 @@ const hourMs = 3_600_000
 const virtualMsMax = 30 * hourMs
 const turnsMax = 400_000
 
-const usual: PushSettings = {
-  receiverUrl,
-  dataSource: 'leadpush',
-  timeoutMs: 5_000,
-  retryDelayMs: 0,
-  concurrency: 16,
-  ratePerSecond: undefined,
-  outageMs: 0,
-  compress: 'auto',
-  leaseMs: 60_000,
-  timeZone: 'UTC',
-  maxLeadAgeMs: 30 * 24 * hourMs,
-  guard: 'on',
-  sameHouse: 'each',
-}
+const usual = testPushSettings(receiverUrl, { timeoutMs: 5_000 })
 
 export const emailOf = (user: number) => `user-${user}@example.com`
 
