@@ -3,7 +3,7 @@ import { argument, describe, jsonObject, option } from '../describe.ts'
 
 export const explain = describe({
   name: 'explain',
-  about: 'Say why a listing was, or was not, sent to a user: queries, distance, rank, age, deliveries, triggers.',
+  about: 'Say why a listing was, or was not, sent to a user: queries, distance, rank, age, deliveries.',
   arguments: [argument('<href>', 'the URL of the listing, as it was imported')],
   options: [
     option('--user <email>', 'the user who got the listing, or should have').makeOptionMandatory(),
@@ -22,9 +22,7 @@ facts: "subscribed", "servedAt", "owed", "held"; "postalCode",
 (null: more than "counted" newest);
 "planned" (the query that brings it, and the part); "deliveries" that held it,
 each with "changed", the fields that have changed since, and "attemptLog";
-"untold"; "triggers", one for each hook of the user and each trigger that it
-asked for, with "status" (due, failing, dropped, abandoned, not due), "at",
-"reason".`,
+"untold".`,
   settings: ['timeZone', 'maxLeadAgeMs', 'sameHouse', 'guard', 'keepAnswers'],
   database: 'reads',
   work: async () => (await import('../explain/explain.ts')).explainListing,

@@ -8,7 +8,7 @@ import type { AtDatabase, ExitCode } from '../describe.ts'
 import { paint } from '../painted.ts'
 import { type Told, tell } from './view.ts'
 
-/** The most queries, matching ones first, deliveries and triggers that are printed without --json. */
+/** The most queries, matching ones first, and deliveries, that are printed without --json. */
 const shownMax = 50
 
 type Settings = 'timeZone' | 'maxLeadAgeMs' | 'sameHouse' | 'guard' | 'keepAnswers'
@@ -31,12 +31,11 @@ function toLine({ user, href, period, deliveries, ...facts }: Explanation, answe
   return { type: 'explanation', user, href, period, answer, ...facts, deliveries: shown }
 }
 
-async function writeTold(io: CommandIo, { answer, user, listing, queries, deliveries, triggers }: Told) {
+async function writeTold(io: CommandIo, { answer, user, listing, queries, deliveries }: Told) {
   await io.out.line(paint('bold', answer), '', user, listing)
   for (const [title, sentences] of [
     ['Queries', queries],
     ['Deliveries', deliveries],
-    ['Triggers', triggers],
   ] as const) {
     if (sentences.length > 0) await io.out.line('', paint('dim', title))
     for (const sentence of sentences.slice(0, shownMax)) await io.out.line(sentence)

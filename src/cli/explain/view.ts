@@ -5,7 +5,6 @@ import { bodyBytesMax, importDays, leadsPerQueryMax } from '../../base/limits.ts
 import type { ExplainedDelivery } from '../../inspect/explain/deliveries.ts'
 import type { Explanation } from '../../inspect/explain/explain.ts'
 import type { ExplainedQuery } from '../../inspect/explain/queries.ts'
-import { tellTrigger } from './triggers-view.ts'
 
 type Time = (at: Date) => string
 
@@ -202,7 +201,6 @@ export interface Told {
   user: string
   queries: string[]
   deliveries: string[]
-  triggers: string[]
 }
 
 export function tell(explanation: Explanation, maxLeadAgeMs: number, time: Time): Told {
@@ -228,6 +226,5 @@ export function tell(explanation: Explanation, maxLeadAgeMs: number, time: Time)
       ...(untold.length > 0 ? [notKept] : []),
       ...(more ? ['Older deliveries were not looked at.'] : []),
     ],
-    triggers: explanation.triggers.map((trigger) => tellTrigger(trigger, time, explanation.gone || explanation.tooOld)),
   }
 }

@@ -19,7 +19,6 @@ import { type ExplainedDelivery, explainDeliveries } from './deliveries.ts'
 import { findListing } from './listing.ts'
 import { type ExplainedQuery, explainQueries } from './queries.ts'
 import { findSameHouse } from './same-house.ts'
-import { type ExplainedTrigger, explainTriggers } from './triggers.ts'
 
 /** The facts of an explanation; `--json` prints them. */
 export interface Explanation {
@@ -61,8 +60,6 @@ export interface Explanation {
   untold: string[]
   /** Older deliveries were not looked at. */
   more: boolean
-  /** An entry for each hook of the user and each kind of trigger that the hook asked for. */
-  triggers: ExplainedTrigger[]
 }
 
 /** Explains the listing `href` for the user `email`. Throws `usage` if one of them does not exist. */
@@ -127,7 +124,6 @@ export async function explain(
     deliveries: found.with,
     untold: [...(isLost ? [period] : []), ...found.untold],
     more: found.more,
-    triggers: await explainTriggers(db, user.id, listing.leadId),
   }
 }
 

@@ -29,8 +29,6 @@ export interface Kind<Name extends string = string> {
   /** The name of the body's schema in the OpenAPI document. */
   name: Name
   schema: z.ZodType<FlatLead>
-  /** Whether lead and first import say everything about the event, so that nothing else has to be kept. */
-  isOfLead: boolean
   /**
    * SQL: news for hooks, with the columns `lead`, version, from_import_id, import_id, occurred_at, payload. A row is news for hooks that
    * were looked at up to an import from `from_import_id` on and before `import_id`. Versions rise with recency.
@@ -47,10 +45,6 @@ export interface Kind<Name extends string = string> {
     what: string
     /** `once for each new lead`. */
     each: string
-    /** `the next run looks at …` */
-    looked: string
-    /** Why nothing is due to a hook that is younger than the event, or if there is no event. */
-    never: string
   }
 }
 

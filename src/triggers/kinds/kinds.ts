@@ -1,7 +1,6 @@
 /** All kinds of triggers. They differ only in their records. */
 import { type RawBuilder, sql } from 'kysely'
 import type { TriggerKind } from '../../index.ts'
-import { triggerKinds } from '../../integrations/hooks.ts'
 import type { Fate, Kind } from './kind.ts'
 import { leadGone } from './lead-gone.ts'
 import { newLead } from './new-lead.ts'
@@ -12,11 +11,6 @@ export const kinds = {
   price_change: priceChange,
   lead_gone: leadGone,
 } as const satisfies Record<TriggerKind, Kind>
-
-const ofLead = triggerKinds.filter((kind) => kinds[kind].isOfLead)
-
-/** SQL: whether lead and first import say everything about an event of `kind`. */
-export const isOfLead = (kind: RawBuilder<unknown>) => sql<boolean>`(${kind} = any (${ofLead}::text[]))`
 
 const ownFates = Object.entries<Kind>(kinds).filter(([, { fate }]) => fate)
 

@@ -8,7 +8,6 @@ export const leadGone: Kind<'LeadGone'> = {
     id: "Stable for this time that the lead went; never the lead's own.",
     occurredAt: 'When the import began that lacked the lead.',
   }),
-  isOfLead: false,
   // a listing that went, came back and went again before the look counts once
   findFresh: ({ base, since, upTo, lead }) => sql`
     select ${lead}, e.version_id, 0, e.import_id, i.started_at, null::jsonb
@@ -27,7 +26,5 @@ export const leadGone: Kind<'LeadGone'> = {
   words: {
     what: 'A lead that went from its feed to a hook',
     each: 'time that a lead goes from its feed',
-    looked: 'whether it is gone',
-    never: 'the listing did not go from its feed since the hook was registered',
   },
 }

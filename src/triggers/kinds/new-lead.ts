@@ -8,7 +8,6 @@ export const newLead: Kind<'NewLead'> = {
     id: 'Stable for the lead, even if it changes.',
     occurredAt: 'When the lead was first imported.',
   }),
-  isOfLead: true,
   findFresh: ({ base, since, upTo, listed, lead }) => sql`
     select ${lead}, l.version_id, 0, l.first_import_id, i.started_at, null::jsonb
     from leads l join imports i on i.id = l.first_import_id join lead_seen s on s.lead_id = l.id
@@ -18,7 +17,5 @@ export const newLead: Kind<'NewLead'> = {
   words: {
     what: 'A new lead to a hook',
     each: 'new lead',
-    looked: 'the listing',
-    never: 'the listing was imported before the hook was registered',
   },
 }

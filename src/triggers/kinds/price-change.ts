@@ -15,7 +15,6 @@ export const priceChange: Kind<'PriceChange'> = {
     },
     { previousPrice: z.number().meta({ description: 'The price at the look before.' }) },
   ),
-  isOfLead: false,
   // each of several changes has the price that a hook knew which was looked at between this change and the one before
   findFresh: ({ base, since, upTo, listed, lead }) => sql`
     select ${lead}, c.version_id, greatest(c.from_import_id, l.first_import_id), c.import_id, i.started_at,
@@ -39,7 +38,5 @@ export const priceChange: Kind<'PriceChange'> = {
   words: {
     what: 'A new price of a lead to a hook',
     each: 'lead whose price is another than before',
-    looked: 'its price',
-    never: 'no other price is known than the one when the hook was registered',
   },
 }
