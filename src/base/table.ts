@@ -16,8 +16,6 @@ interface ToldCell {
   /** The value to sort by, if that is not the text. */
   sort?: number | string
   tone?: Tone
-  /** On a page the text leads there, if it is http or https. */
-  href?: string
 }
 
 export type Cell = string | ToldCell

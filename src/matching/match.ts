@@ -310,31 +310,6 @@ export function findMatches(
   return withSettings(db, find, msMax)
 }
 
-/** How many leads match and count, before the cut to 300: counted up to `max`. */
-export function countMatches(db: Database, search: SearchToMatch, live: Live, max = 10_000): Promise<number> {
-  const { places, words } = search
-  return withSettings(db, async (transaction) => {
-    const columns = words === null ? sql`id, house` : sql`id, house, search`
-    const found = places
-      ? sql`unnest(${places}::text[]) as p (place) cross join lateral (
-          select ${columns} from leads where postal_key = p.place offset 0
-        ) l`
-      : sql`leads l`
-    const inWords = words === null ? sql`` : sql`and ${hasWords(words)}`
-    const isFirst =
-      live.sameHouse === 'once'
-        ? sql`and ${findCounted(sql`l`, live.seenSince, words === null ? undefined : otherHasWords(words))} is null`
-        : sql``
-    const { rows } = await sql<{ count: number }>`
-      select count(*)::integer as count from (
-        select from ${found} join lead_seen s on s.lead_id = l.id
-        where ${isListed(sql`s`, live.seenSince)} ${inWords} ${isFirst} limit ${max}
-      ) n
-    `.execute(transaction)
-    return rows[0]?.count ?? 0
-  })
-}
-
 /** How many live listings there are beside the first of their house (contract 4.20). */
 export async function countLeftOut(db: Database, { seenSince }: Live): Promise<number> {
   const { rows } = await sql<{ n: number }>`

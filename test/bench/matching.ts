@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util'
 import { sql } from 'kysely'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import type { Live } from '../../src/matching/listed.ts'
-import { countMatches, findMatches, findNewestByPlace, type SearchToMatch } from '../../src/matching/match.ts'
+import { findMatches, findNewestByPlace, type SearchToMatch } from '../../src/matching/match.ts'
 import { mergeNewest } from '../../src/matching/newest.ts'
 import { resolveSearch } from '../../src/matching/search.ts'
 import { findPlaces, type Places } from '../../src/places/places.ts'
@@ -143,9 +143,6 @@ async function measureShare(opened: OpenDatabase, places: Places, live: Live): P
   console.log(
     `1,000 searches of 25 miles: ${distinct.length} places read in ${(read - start).toFixed(0)} ms, ${ids} ids merged in ${(merged - read).toFixed(0)} ms`,
   )
-  const counted = performance.now()
-  for (const words of ['home', 'pool']) await countMatches(opened.db, { kind: 'words', places: null, words }, live)
-  console.log(`counting home, pool up to 10,000: ${((performance.now() - counted) / 2).toFixed(0)} ms each`)
 }
 
 async function main(): Promise<void> {

@@ -154,7 +154,7 @@ test('an erased contact is in nothing that is kept or shown: tables, statistics,
       'status',
       'status --json',
       'report --out -',
-      'preview --user user-1@example.com --out -',
+      'preview --user user-1@example.com --body',
       `deliveries show ${key}`,
     ]
     const more = [

@@ -1,7 +1,7 @@
 /**
  * Takes the picture of the report that README and the pages show: `npm run pictures`. It is what the demo's listings and users come to:
- * imported, pushed once to a strict receiver, reported. With `PICTURES=FOLDER` it writes that report, one of made-up weeks and the page of
- * a preview at 1,280 and 390 pixels, light and dark, to look at.
+ * imported, pushed once to a strict receiver, reported. With `PICTURES=FOLDER` it writes that report and one of made-up weeks at 1,280 and
+ * 390 pixels, light and dark, to look at.
  */
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
@@ -39,16 +39,15 @@ async function writeWeeks(): Promise<string> {
 }
 
 /** What the demo's data come to, by the commands that an operator would give. */
-async function writeDemo(): Promise<{ report: string; preview: string }> {
+async function writeDemo(): Promise<string> {
   const { url, open } = await createDatabase(undefined, { places: 'all' })
   const receiver = await startReceiver({ db: await open(), host: '127.0.0.1', port: 0 })
   const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: receiver.url }
-  const [report, preview] = ['report.html', 'preview.html'].map((name) => join(testHome(), name)) as [string, string]
+  const report = join(testHome(), 'report.html')
   const demo = (name: string) => join(packageRoot, 'demo', name)
   for (const args of [
     ['leads', 'import', demo('leads.csv')],
     ['users', 'import', demo('users.json')],
-    ['preview', '--user', 'austin@example.com', '--out', preview],
     ['push', '--all'],
     ['report', '--out', report],
   ]) {
@@ -56,18 +55,18 @@ async function writeDemo(): Promise<{ report: string; preview: string }> {
     assert.equal(code, 0, `${args.join(' ')}: ${stderr}`)
   }
   await receiver.close()
-  return { report, preview }
+  return report
 }
 
 test('pictures', async () => {
   const demo = await writeDemo()
   const folder = process.env.PICTURES
   if (folder === undefined) {
-    await takePicture(demo.report, join(packageRoot, 'docs/pictures/report.png'), 1_100, 'light', 1_000)
+    await takePicture(demo, join(packageRoot, 'docs/pictures/report.png'), 1_100, 'light', 1_000)
     return
   }
   mkdirSync(folder, { recursive: true })
-  for (const [name, page] of Object.entries({ ...demo, weeks: await writeWeeks() }))
+  for (const [name, page] of Object.entries({ report: demo, weeks: await writeWeeks() }))
     for (const width of [1_280, 390])
       for (const scheme of ['light', 'dark'] as const)
         await takePicture(page, join(folder, `${name}-${width}-${scheme}.png`), width, scheme)

@@ -7,8 +7,6 @@ import { definitions, readSettings, type SettingName } from '../../src/base/conf
 import * as limits from '../../src/base/limits.ts'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { checkTitles } from '../../src/inspect/machine/run-checks.ts'
-import { shownMax } from '../../src/inspect/preview-page/find-dry-run.ts'
-import { countedMax } from '../../src/inspect/preview-page/queries.ts'
 import { weeksShown } from '../../src/inspect/report/figures/weeks.ts'
 import {
   contract,
@@ -78,7 +76,6 @@ test('the limits in the pages are the program’s', () => {
     'receiver key': [`1 to ${limits.receiverKeyCharsMax} visible`],
     queries: [`${number(limits.queriesPerUserMax)} a user`, `${limits.queryValueCharsMax} characters`, `0 to ${limits.radiusMilesMax} miles`],
     'a record of an import': [mib(limits.recordBytesMax), `nested ${limits.recordDepthMax} deep`, `\`href\` ${number(limits.hrefBytesMax)} bytes`, `e-mail ${limits.emailCharsMax} characters`],
-    'the page of `preview --out`': [`${number(shownMax)} listings`, `up to ${number(countedMax)} a query`],
     hooks: [`${limits.hooksPerIntegrationMax} an integration`, `${number(limits.hookUrlCharsMax)} characters`],
     'API key': [`${limits.apiKeyCharsMin} to ${limits.apiKeyCharsMax} visible`],
   }

@@ -13,7 +13,6 @@ export const preview = describe({
     countOption('--limit <n>', 'list only the first n users; the summary counts all'),
     option('--body', 'print each body, one to a line, byte for byte'),
     option('--diff', 'with --user: leads that are new, changed or gone since the last weekly delivery that arrived'),
-    option('--out <file>', 'with --user: also write a page to look at, with the listings; - is standard output'),
     jsonLines(),
   ],
   help: `
@@ -22,15 +21,10 @@ pushes, then by the place of their first query. The summary counts all of them,
 and names the users with the fewest and the most leads. --limit shortens the
 output of --body and --json too.
 
-The page of --out is one file that loads nothing. It has the listings that each
-query matches, brings and leaves out, up to 500 of them, and no contact and no
-key. Only its owner may read the file. The printed output stays the same.
-
 Examples:
   leadpush preview --limit 20            a look at a few, and the summary of all
   leadpush preview --user user@example.com --body | jq '.fsbos | length'
-  leadpush preview --user user@example.com --diff
-  leadpush preview --user user@example.com --out preview.html`,
+  leadpush preview --user user@example.com --diff`,
   rules: [
     exclude(['--user', '--force', '--failed']),
     exclude(['--limit', '--user']),
@@ -38,9 +32,6 @@ Examples:
     exclude(['--body', '--json'], 'A body is a line of JSON already.'),
     goesWith('--diff', '--user', 'It compares what one user would get: name the user.'),
     exclude(['--diff', '--body']),
-    exclude(['--diff', '--out']),
-    goesWith('--out', '--user', 'A page shows what one user would get: name the user.'),
-    exclude(['--out', '--body'], 'A body is for programs, a page for people.'),
   ],
   settings: ['timeZone', 'maxLeadAgeMs', 'sameHouse', 'guard'],
   database: 'reads',

@@ -9,7 +9,6 @@ import { Preview, type PreviewSettings } from '../../push/preview/preview.ts'
 import { findUser } from '../../users/users.ts'
 import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
-import { type OutFile, openOutFile } from '../out-file.ts'
 import { paint } from '../painted.ts'
 import { writeDiff } from './diff.ts'
 
@@ -21,23 +20,12 @@ interface PreviewOptions {
   limit?: number
   body?: true
   diff?: true
-  out?: string
 }
 
 type Settings = 'timeZone' | 'maxLeadAgeMs' | 'sameHouse' | 'guard'
 
-export async function preview(
-  { io, open, readSettings }: AtDatabase<Settings>,
-  options: PreviewOptions,
-): Promise<ExitCode> {
-  readSettings()
-  const { out } = options
-  const file = out === undefined ? undefined : openOutFile(io, out, { isTaken: io.out.isJson, option: '--out' })
-  try {
-    return await open(({ db }, settings) => show(io, db, options, settings, file))
-  } finally {
-    file?.discard()
-  }
+export async function preview({ io, open }: AtDatabase<Settings>, options: PreviewOptions): Promise<ExitCode> {
+  return await open(({ db }, settings) => show(io, db, options, settings))
 }
 
 async function show(
@@ -45,7 +33,6 @@ async function show(
   db: Database,
   options: PreviewOptions,
   settings: PreviewSettings,
-  file?: OutFile,
 ): Promise<ExitCode> {
   const startedAt = performance.now()
   const { user: email } = options
@@ -60,22 +47,17 @@ async function show(
     settings,
   )
   if (options.diff && user) {
-    await passOver(io, planned)
+    for await (const _ of planned.lines());
     await writeDiff(io, db, user, planned.versionIds, planned.period)
     return 0
   }
-  const isPrinted = options.out !== '-'
-  const print = options.body ? showBodies : io.out.isJson ? showJson : isPrinted ? showTable : passOver
+  const print = options.body ? showBodies : io.out.isJson ? showJson : showTable
   await print(io, planned, options.limit)
   const seconds = secondsSince(startedAt)
   const summary = planned.summary(seconds)
-  // loading the modules of the page takes a quarter of a start
-  const size = file && user && (await (await import('./page.ts')).writePage(db, user, planned, settings, file))
   const leadsPerUser = planned.spread.get()
   if (io.out.isJson) await io.out.json({ ...summary, ...(leadsPerUser && { leadsPerUser }) })
-  else if (!options.body && isPrinted) await writeSummary(io, summary, leadsPerUser)
-  if (size !== undefined && !io.out.isJson && isPrinted)
-    await io.out.line(`${paint('bold', options.out ?? '')}  ${bytes(size)}`)
+  else if (!options.body) await writeSummary(io, summary, leadsPerUser)
   return 0
 }
 
@@ -91,10 +73,6 @@ async function* firstOf(planned: Preview, limit = Number.POSITIVE_INFINITY): Asy
     last = user
     if (users <= limit) yield found
   }
-}
-
-async function passOver(_io: CommandIo, planned: Preview): Promise<void> {
-  for await (const _ of planned.lines());
 }
 
 async function showBodies(io: CommandIo, planned: Preview, limit?: number): Promise<void> {

@@ -52,7 +52,7 @@ interface QueryRow extends Query, SearchToMatch {
 }
 
 /** The user's queries in their order, with what matching reads of them. */
-export async function findQueries(db: Database, userId: number): Promise<QueryRow[]> {
+async function findQueries(db: Database, userId: number): Promise<QueryRow[]> {
   const { rows } = await sql<QueryRow>`
     select q.type, q.value, q.radius, q.search_id as "searchId", s.kind, s.places, s.words
     from queries q join searches s on s.id = q.search_id where q.user_id = ${userId} order by q.position

@@ -32,7 +32,6 @@ p { margin: 0.5rem 0 0; max-width: 68ch; text-wrap: pretty }
 small { font-size: 0.8125rem }
 code { font: 0.9em ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mono', monospace; overflow-wrap: anywhere; display: inline-block; max-width: 100% }
 .whole { white-space: nowrap }
-a { color: var(--accent) }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 3px }
 section { margin-top: clamp(3rem, 6vw, 4.5rem) }
 .kicker, .intro, .more, .note, footer { color: var(--muted) }

@@ -10,8 +10,6 @@ export interface TableParts extends Table {
   more?: string | undefined
 }
 
-const isLink = (href: string) => /^https?:\/\//i.test(href) && URL.canParse(href)
-
 /** A table of this many rows or more gets a search. */
 const searchedRowsMin = 20
 
@@ -19,12 +17,11 @@ const searchedRowsMin = 20
 const stackedColumnsMin = 5
 
 function buildCell(cell: Cell, column: Column | undefined, isHead: boolean): Html {
-  const { text, sort, tone, href }: Exclude<Cell, string> = typeof cell === 'string' ? { text: cell } : cell
+  const { text, sort, tone }: Exclude<Cell, string> = typeof cell === 'string' ? { text: cell } : cell
   const names = [column?.isNumber && 'number', column?.wide && 'wide', tone].filter(Boolean).join(' ')
   const attributes = html`${names && html` class="${names}"`}${!isHead && html` data-head="${column?.head ?? ''}"`}${sort !== undefined && html` data-sort="${sort}"`}`
   // long texts come from data, and may run from right to left
-  const shown = column?.wide ? html`<bdi>${text}</bdi>` : text
-  const content = href && isLink(href) ? html`<a href="${href}" rel="noreferrer noopener">${shown}</a>` : shown
+  const content = column?.wide ? html`<bdi>${text}</bdi>` : text
   return isHead ? html`<th scope="row"${attributes}>${content}</th>` : html`<td${attributes}>${content}</td>`
 }
 

@@ -63,9 +63,8 @@ export class Preview {
   /** Only new deliveries. */
   readonly spread = new Spread()
   readonly period: string
-  readonly live: Live
-  /** The plan of the last user. */
-  lastPlan: UserPlan | undefined
+  private readonly live: Live
+  private lastPlan: UserPlan | undefined
   private readonly db: Database
   private readonly request: PreviewRequest
   private readonly planner: Planner
