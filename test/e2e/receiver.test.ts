@@ -112,11 +112,6 @@ test('senseless options are refused before it listens, and so are keys that nobo
     [['--keys', pipe], /^error: --keys: "\S+" cannot be read: nothing came through it for 5 s/],
     [['--fail', '200:1'], /^error: --fail: holds "200:1"; allowed: a status from 300 to 599/],
     [['--drop', '0'], /^error: --drop: holds "0"/],
-    [
-      ['--limit', '20/h'],
-      /^error: --limit: holds "20\/h"; allowed: requests a second or minute and a burst, such as 20\/s:20/,
-    ],
-    [['--refuse', '200'], /^error: --refuse: holds "200"; allowed: a status from 300 to 599, such as 401/],
     [['--delay', '11m'], /^error: --delay: holds "11m"/],
     [['--keys', 'nowhere.txt'], /^error: --keys: "nowhere.txt" cannot be read/],
     [['--keys', '-'], /^error: --keys: line 2 must be 1 to 50 visible ASCII characters/],

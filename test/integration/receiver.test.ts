@@ -9,7 +9,6 @@ import { createHttp } from '../../src/http/client.ts'
 import { completeLead, type LeadPatch } from '../../src/leads/lead.ts'
 import { parseFail } from '../../src/receiver-kit/receiver/faults.ts'
 import { type ReceivedDelivery, type ReceiverOptions, startReceiver } from '../../src/receiver-kit/receiver/receiver.ts'
-import { createTokenBucket, parseLimit } from '../../src/receiver-kit/receiver/token-bucket.ts'
 import { createDatabase } from '../support/database.ts'
 import { findFreePort, sendRaw } from '../support/sockets.ts'
 import { until } from '../support/until.ts'
@@ -585,46 +584,6 @@ test('a database that is away is a 503, never a crash', async (t) => {
   assert.equal(status, 503)
   assert.match(answered, /^Retry-After: 1$/m)
   assert.equal(troubles.length, 1)
-})
-
-test('--limit: a bucket takes its burst at once, then its rate; beyond it a request gets 429 with Retry-After', async (t) => {
-  const take = createTokenBucket({ perSecond: 20, burst: 20 })
-  const taken = (nowMs: number, times: number) => Array.from({ length: times }, () => take(nowMs))
-  assert.deepEqual(taken(0, 21), [...Array(20).fill(0), 1])
-  assert.deepEqual([take(49), take(50), take(50)], [1, 0, 1])
-  // a quiet time saves up no more than the burst
-  assert.equal(taken(60_000, 21).filter((seconds) => seconds === 0).length, 20)
-  const slow = createTokenBucket({ perSecond: 0.05, burst: 1 })
-  assert.deepEqual([slow(0), slow(5_000), slow(20_000)], [0, 15, 0])
-  const { port, seen } = await start(t, { faults: { limit: { perSecond: 0.01, burst: 2 } } })
-  const headers = { 'X-Idempotency-Key': newKey() }
-  assert.deepEqual([(await send(port, bodyOf())).status, (await send(port, bodyOf())).status], [200, 200])
-  const refused = await send(port, bodyOf(lead()), { headers })
-  assert.deepEqual([refused.status, refused.json.ok, seen[2]?.fault], [429, false, 'limit'])
-  const [, seconds] = /^Retry-After: (\d+)$/m.exec(refused.headers) ?? []
-  assert.ok(Number(seconds) > 30 && Number(seconds) <= 100, `Retry-After ${seconds}`)
-})
-
-test('--limit takes a rate a second or minute and a burst, and nothing else', () => {
-  assert.deepEqual(parseLimit('20/s:20'), { perSecond: 20, burst: 20 })
-  assert.deepEqual(parseLimit('600/m'), { perSecond: 10, burst: 10 })
-  assert.deepEqual(parseLimit('0.5/s'), { perSecond: 0.5, burst: 1 })
-  assert.deepEqual(parseLimit('100000/s:1000000'), { perSecond: 100_000, burst: 1_000_000 })
-  for (const text of ['', '20', '20/h', '0/s', '0.5/m', '-1/s', '20/s:0', '20/s:', '100001/s', '1/s:1000001', ' 20/s'])
-    assert.equal(parseLimit(text), undefined, text)
-})
-
-test('--refuse refuses every request, and --html makes a page of it', async (t) => {
-  const refusing = await start(t, { faults: { refuse: 401 } })
-  for (const body of [bodyOf(lead()), 'no JSON'])
-    assert.deepEqual([(await send(refusing.port, body)).status, refusing.seen.at(-1)?.fault], [401, 'refuse'])
-  const { url } = await start(t, { faults: { refuse: 403, html: true } })
-  const response = await fetch(url, { method: 'POST', body: bodyOf() })
-  assert.deepEqual([response.status, response.headers.get('content-type')], [403, 'text/html; charset=utf-8'])
-  assert.match(await response.text(), /<title>403 Forbidden<\/title>/)
-  // what is taken is answered in JSON all the same
-  const taking = await start(t, { faults: { html: true } })
-  assert.deepEqual((await send(taking.port, bodyOf(lead()))).json.ok, true)
 })
 
 test('a port that is taken is a wrong setting, with what to do', async (t) => {

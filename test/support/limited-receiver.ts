@@ -1,6 +1,5 @@
 /** A receiver that takes 20 requests a second, and what a push makes of it. */
 import { sql } from 'kysely'
-import { createTokenBucket } from '../../src/receiver-kit/receiver/token-bucket.ts'
 import type { PushHouse } from './push-house.ts'
 import type { Answer } from './receiver.ts'
 
@@ -8,8 +7,16 @@ export const defaults = { retryDelayMs: 5_000, timeoutMs: 30_000, outageMs: 600_
 
 /** Takes 20 requests a second with bursts of 20, and answers others with 429 and `headers`. */
 export function limit(house: PushHouse, headers: () => Record<string, string>) {
-  const take = createTokenBucket({ perSecond: 20, burst: 20 })
-  house.receiver.answer = (): Answer => (take(performance.now()) === 0 ? 200 : { status: 429, headers: headers() })
+  const [perMs, burst] = [0.02, 20]
+  let [tokens, filledMs] = [burst, performance.now()]
+  house.receiver.answer = (): Answer => {
+    const nowMs = performance.now()
+    tokens = Math.min(burst, tokens + (nowMs - filledMs) * perMs)
+    filledMs = nowMs
+    if (tokens < 1) return { status: 429, headers: headers() }
+    tokens--
+    return 200
+  }
 }
 
 export const findRate = async (house: PushHouse) => {

@@ -13,9 +13,6 @@ export const receiver = describe({
     ),
     new RepeatedOption('--fail <status:count>', 'answer the next COUNT requests with STATUS; repeat it for a script'),
     option('--drop [count]', 'then break the connection of the next COUNT requests (1)'),
-    option('--limit <rate:burst>', 'answer requests beyond a rate, such as 20/s:20 or 600/m, with 429 and Retry-After'),
-    option('--refuse <status>', 'answer every request with STATUS, such as 401'),
-    option('--html', 'answer refusals with HTML pages instead of JSON'),
     option('--delay <duration>', 'wait before each answer, such as 2s'),
     option('--json', 'print one JSON object a request'),
   ],
@@ -23,14 +20,11 @@ export const receiver = describe({
 It takes any path, and without --keys any well-formed user key. It keeps leads
 by href in the database: a null never overwrites an earlier value. Answers are
 JSON; \`problems\` lists each rule that a request breaks, with its clause and
-place. --limit is a bucket of tokens; without a burst it holds the tokens of one
-second.
+place.
 
 Examples:
   leadpush receiver --port 9000
   leadpush receiver --fail 503:2 --fail 429 --drop --delay 250ms
-  leadpush receiver --limit 20/s:20 --html
-  leadpush receiver --refuse 401
   leadpush receiver --keys users --json`,
   settings: ({ keys }: { keys?: string }) => [
     ...(['host', 'port'] as const),

@@ -2,9 +2,8 @@
 import { messageOf, usageError } from '../../base/errors.ts'
 import { parseDuration } from '../../base/setting-values.ts'
 import type { Database } from '../../db/open.ts'
-import { type Faults, parseFail, parseStatus } from '../../receiver-kit/receiver/faults.ts'
+import { type Faults, parseFail } from '../../receiver-kit/receiver/faults.ts'
 import { startReceiver } from '../../receiver-kit/receiver/receiver.ts'
-import { parseLimit } from '../../receiver-kit/receiver/token-bucket.ts'
 import { openVault, type SecretSettings } from '../../secrets/vault.ts'
 import { receiverKeySchema } from '../../users/user.ts'
 import { isReceiverKey } from '../../users/users.ts'
@@ -21,9 +20,6 @@ interface ReceiverOptions {
   fail?: string[]
   delay?: string
   drop?: string | true
-  limit?: string
-  refuse?: string
-  html?: true
 }
 
 export async function receive(
@@ -88,14 +84,13 @@ async function readKeys(io: CommandIo, { keys }: ReceiverOptions): Promise<Choos
   return async () => (key) => known.has(key)
 }
 
-function readFaults({ fail = [], delay, drop, limit, refuse, html }: ReceiverOptions): Faults {
+function readFaults({ fail = [], delay, drop }: ReceiverOptions): Faults {
   const faults: Faults = {
     fail: fail.map((text) => {
       const parsed = parseFail(text)
       if (parsed) return parsed
       throw wrongValue('--fail', text, 'a status from 300 to 599 and how often, such as 503:2')
     }),
-    html: html ?? false,
   }
   if (delay !== undefined) {
     const delayMs = parseDuration(delay)
@@ -104,16 +99,5 @@ function readFaults({ fail = [], delay, drop, limit, refuse, html }: ReceiverOpt
     faults.delayMs = delayMs
   }
   if (drop !== undefined) faults.drop = readCount('--drop', drop === true ? '1' : drop)
-  if (limit !== undefined) {
-    const size = parseLimit(limit)
-    const allowed = 'requests a second or minute and a burst, such as 20/s:20 or 600/m'
-    if (size === undefined) throw wrongValue('--limit', limit, allowed)
-    faults.limit = size
-  }
-  if (refuse !== undefined) {
-    const status = parseStatus(refuse)
-    if (status === undefined) throw wrongValue('--refuse', refuse, 'a status from 300 to 599, such as 401')
-    faults.refuse = status
-  }
   return faults
 }

@@ -1,22 +1,12 @@
-/**
- * Faults on demand, for trying a sender: the next requests are refused or dropped, requests beyond a rate or all requests are refused,
- * every answer is late.
- */
-import type { BucketSize } from './token-bucket.ts'
+/** Faults on demand, for trying a sender: the next requests are refused or dropped, every answer is late. */
 
 export interface Faults {
   /** One after the other, each for `times` requests: these are read, get this status, and change nothing. */
   fail?: readonly { status: number; times: number }[]
   /** After the failing requests so many are read and get no answer: their connection ends. */
   drop?: number
-  /** Requests beyond this rate get a 429 with `Retry-After`. */
-  limit?: BucketSize
-  /** Every request gets this status. */
-  refuse?: number
   /** Every answer waits so long, while its delivery is under way. */
   delayMs?: number
-  /** Refusals are HTML pages, as those of a proxy or a web framework are. */
-  html?: boolean
 }
 
 /** `503:2`, or `503` for one: a status from 300 to 599, and how often; undefined for anything else. */
@@ -25,14 +15,10 @@ export function parseFail(text: string): { status: number; times: number } | und
   return match ? { status: Number(match[1]), times: Number(match[2] ?? 1) } : undefined
 }
 
-/** A status of 300 to 599; undefined for anything else. */
-export const parseStatus = (text: string) => (/^[345]\d\d$/.test(text) ? Number(text) : undefined)
+export type Fault = { kind: 'fail'; status: number } | { kind: 'drop' }
 
-type CountedFault = { kind: 'fail'; status: number } | { kind: 'drop' }
-export type Fault = CountedFault | { kind: 'limit' } | { kind: 'refuse' }
-
-/** Counts down the faults that have a number: the fault of the next request, or undefined. */
-export function countFaults({ fail = [], drop = 0 }: Faults): () => CountedFault | undefined {
+/** Counts the faults down: returns that of the next request, or undefined. */
+export function countFaults({ fail = [], drop = 0 }: Faults): () => Fault | undefined {
   const left = fail.map((one) => ({ ...one }))
   let drops = drop
   return () => {

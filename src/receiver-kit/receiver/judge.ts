@@ -7,7 +7,6 @@ import { countFaults, type Faults } from './faults.ts'
 import { gunzipBody } from './gunzip-body.ts'
 import type { ReadBody } from './read-body.ts'
 import { takeDelivery, type Verdict } from './take-delivery.ts'
-import { createTokenBucket } from './token-bucket.ts'
 
 export interface JudgeOptions {
   db: OpenDatabase
@@ -25,8 +24,7 @@ const unknownKey: Problem = {
 
 /** The returned function throws the database's errors. `closing` ends the delays. */
 export function createJudge({ db, faults = {}, knowsKey }: JudgeOptions, closing: AbortSignal) {
-  const { delayMs = 0, limit, refuse: refusedWith } = faults
-  const takeToken = limit && createTokenBucket(limit)
+  const { delayMs = 0 } = faults
   const nextFault = countFaults(faults)
   const delay = async () => {
     if (delayMs > 0) await wait(delayMs, undefined, { signal: closing }).catch(() => {})
@@ -35,9 +33,6 @@ export function createJudge({ db, faults = {}, knowsKey }: JudgeOptions, closing
     const fault = nextFault()
     if (fault?.kind === 'fail') return { status: fault.status, msg: 'A fault that was asked for.', fault: 'fail' }
     if (fault) return { status: 0, msg: 'Dropped, as was asked for.', fault: 'drop' }
-    const retryAfterSeconds = takeToken?.(performance.now()) ?? 0
-    if (retryAfterSeconds > 0) return { status: 429, msg: 'Too many requests.', fault: 'limit', retryAfterSeconds }
-    if (refusedWith !== undefined) return { status: refusedWith, msg: 'Refused, as was asked for.', fault: 'refuse' }
     return undefined
   }
   const refuse = async (status: number, problems: Problem[]): Promise<Verdict> => {

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import http from 'node:http'
+import type http from 'node:http'
 import { bodyBytesMax } from '../../base/limits.ts'
 import { buildHardServer, jsonType } from '../../http/hard-server.ts'
 import { listenOn } from '../../http/listen.ts'
@@ -68,10 +68,6 @@ function buildAnswer({ status, msg, problems = [], body, queries, leads }: Verdi
   return JSON.stringify({ ok, msg, ...counts, ...(ok && problems.length === 0 ? {} : { problems }) })
 }
 
-/** A page like that of a proxy or a web framework. */
-const buildPage = ({ status, msg }: Verdict) =>
-  `<!doctype html>\n<html><head><title>${status} ${http.STATUS_CODES[status] ?? ''}</title></head><body><p>${msg.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</p></body></html>\n`
-
 /** The answer to bytes that are not HTTP, too long, or too slow. */
 const buildParserRefusal = (msg: string) => {
   const problems: Problem[] = [{ clause: '4.1', path: 'request', message: msg }]
@@ -108,17 +104,14 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
 
   const answer = (response: http.ServerResponse, verdict: Verdict) => {
     const { status } = verdict
-    const isPage = options.faults?.html === true && status >= 300
-    const text = isPage ? buildPage(verdict) : buildAnswer(verdict)
-    const type = isPage ? 'text/html; charset=utf-8' : jsonType
+    const text = buildAnswer(verdict)
     const headers: http.OutgoingHttpHeaders = {
-      'Content-Type': type,
+      'Content-Type': jsonType,
       'Content-Length': Buffer.byteLength(text),
       'Accept-Encoding': 'gzip',
     }
     if (status === 405) headers.Allow = 'POST'
-    const retryAfterSeconds = verdict.retryAfterSeconds ?? (status === 503 ? 1 : undefined)
-    if (retryAfterSeconds !== undefined) headers['Retry-After'] = retryAfterSeconds
+    if (status === 503) headers['Retry-After'] = 1
     if (closing.signal.aborted || !response.req.complete) headers.Connection = 'close'
     response.writeHead(status, headers).end(text)
   }

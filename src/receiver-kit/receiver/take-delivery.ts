@@ -21,8 +21,6 @@ export interface Verdict {
   applied?: Applied
   times?: number
   fault?: Fault['kind']
-  /** When to come again. */
-  retryAfterSeconds?: number
 }
 
 /** Longer than applying takes, shorter than a sender waits before it tries a killed receiver again. */
