@@ -11,16 +11,10 @@ export interface HttpPost {
   /** Names and values in turn. */
   headers: readonly string[]
   /** Sent with its length as Content-Length. The caller may overwrite it as soon as `post` has settled. */
-  body: Buffer | BodyInPieces
+  body: Buffer
   timeoutMs: number
   /** Whether the body of the answer is wanted. */
   keepsAnswer?: boolean
-}
-
-/** A body that is made while it is sent. When its pieces throw, the connection is closed. */
-export interface BodyInPieces {
-  length: number
-  pieces: AsyncIterable<Uint8Array>
 }
 
 export interface Http {
@@ -73,12 +67,7 @@ export function createHttp(options: HttpOptions): Http {
   return {
     post({ url, headers, body, timeoutMs, keepsAnswer }) {
       const all = [...headers, 'User-Agent', userAgent]
-      if (Buffer.isBuffer(body)) return send(url, timeoutMs, { method: 'POST', headers: all, body }, keepsAnswer)
-      const { length, pieces } = body
-      const measured = [...all, 'Content-Length', String(length)]
-      // undici takes any iterable; its types know streams alone
-      const stream = pieces as unknown as Dispatcher.DispatchOptions['body'] & object
-      return send(url, timeoutMs, { method: 'POST', headers: measured, body: stream }, keepsAnswer)
+      return send(url, timeoutMs, { method: 'POST', headers: all, body }, keepsAnswer)
     },
     get: (url, timeoutMs) => send(url, timeoutMs, { method: 'GET', headers: ['User-Agent', userAgent] }),
     head: (url, timeoutMs) => send(url, timeoutMs, { method: 'HEAD', headers: ['User-Agent', userAgent] }),

@@ -22,8 +22,6 @@ export interface Faults {
   refusesNull?: true
   refusesEmpty?: true
   failsAtOnce?: true
-  /** Remembers a key as soon as it sees it. */
-  remembersBrokenOff?: true
   closesConnections?: true
   tellsNoCounts?: true
   tellsAllAsChanged?: true
@@ -68,15 +66,14 @@ export async function startProbedReceiver(faults: Faults = {}) {
     if (!headers['x-idempotency-key']) return { status: 400, msg: 'No key.' }
     if (!faults.followsNoLimit && text.length > (faults.bodyBytesMax ?? 5_000_000))
       return { status: 413, msg: 'Too long.' }
-    let body: { queryList: unknown[]; fsbos: Lead[] }
+    let body: { fsbos: Lead[] }
     try {
       body = JSON.parse(text)
     } catch {
       return { status: 400, msg: 'No JSON.' }
     }
-    const { queryList, fsbos } = body
+    const { fsbos } = body
     if (fsbos.some(({ href }) => href === undefined)) return { status: 422, msg: 'No href.' }
-    if (!faults.followsNoLimit && fsbos.length > 300 * queryList.length) return { status: 422, msg: 'Too many.' }
     if (faults.refusesNull && fsbos.some((lead) => Object.values(lead).includes(null)))
       return { status: 422, msg: 'Null.' }
     if (faults.refusesEmpty && fsbos.length === 0) return { status: 422, msg: 'Empty.' }
@@ -100,9 +97,6 @@ export async function startProbedReceiver(faults: Faults = {}) {
     }
     if (faults.hangs) return
     if (faults.answersBeforeReading) send({ status: 200, msg: 'Taken.' })
-    const key = String(request.headers['x-idempotency-key'])
-    const isFirst = faults.remembersBrokenOff && !keys.has(key)
-    if (isFirst) keys.set(key, 'half')
     const isBusy = ++underWay > 4 && faults.failsAtOnce
     if (faults.failsAtOnce) await sleep(20)
     const chunks: Buffer[] = []
@@ -116,7 +110,6 @@ export async function startProbedReceiver(faults: Faults = {}) {
     const text = Buffer.concat(chunks).toString()
     bodies.push(text.slice(0, 2_000))
     if (faults.answersBeforeReading) return
-    if (isFirst) keys.delete(key)
     if (faults.redirects) send({ status: 308, msg: 'Elsewhere.' })
     else if (isBusy) send({ status: 500, msg: 'Out of connections.' })
     else if (faults.throttles && bodies.length % 3 === 0) send({ status: 429, msg: 'Slow down.' })

@@ -1,17 +1,18 @@
 /** Checks that a receiver takes deliveries of every size and content that a push may send (contract 4.2, 4.3, 4.10). */
 import { gzipSync } from 'node:zlib'
 import { bodyBytesMax, leadNumberMax, leadsPerQueryMax } from '../../base/limits.ts'
-import { both, type Check, fail, judgeAccepted, type ProbeContext, pass, warn } from './check.ts'
+import { both, type Check, fail, type ProbeContext, pass, warn } from './check.ts'
 import { buildBody, buildBodyOf, buildLongHref, otherQuery, query } from './made-up.ts'
-
-const atOnce = 8
+import { atOnce } from './sender.ts'
 
 /** A check that one delivery is taken. */
 function taken(check: Omit<Check, 'run'>, build: (context: ProbeContext) => Buffer, advice: string): Check {
   return {
     ...check,
-    run: async (context) =>
-      judgeAccepted(await context.sender.send(build(context), { key: context.madeUp.newKey() }), advice),
+    async run(context) {
+      const sent = await context.sender.send(build(context), { key: context.madeUp.newKey() })
+      return sent.ok ? pass(sent) : fail(sent, advice)
+    },
   }
 }
 
@@ -49,63 +50,31 @@ export const bodyChecks: readonly Check[] = [
   ),
   taken(
     {
-      name: 'queries',
-      title: 'Queries of each type are taken',
+      name: 'values',
+      title: 'Text in any script and the largest values are taken',
       clause: '4.2',
-      sends: 'a zipcode query, a text query with a radius of 2.5, and one with a radius of 0',
-    },
-    ({ madeUp }) =>
-      buildBody([query, otherQuery, { type: 'text', value: 'pool', radius: 0 }], madeUp.leads('queries', 2)),
-    'A query is a zipcode or a text, with a radius in miles that may be 0 or a fraction.',
-  ),
-  taken(
-    {
-      name: 'text',
-      title: 'Text in any script is taken',
-      clause: '4.2',
-      sends: 'text with accents, emoji, Chinese, quotes, line breaks, HTML',
+      sends: 'accents, emoji, Chinese, quotes, line breaks, HTML; a price of 1e12, fractions, an href of 2,048 bytes',
     },
     ({ madeUp }) => {
       const description =
         'made up: ünïcode 🏡 房子 "quoted" \\ back\nline\u2028line\ttab <b>bold</b> \u0001 %s {{x}} \'; --'
-      return buildBody([query], [madeUp.lead('text', { description, contactName: 'Zoë O’Made-up 🏠' })])
-    },
-    'A body is UTF-8 JSON; text may hold any character but NUL.',
-  ),
-  taken(
-    {
-      name: 'extremes',
-      title: 'The largest values are taken',
-      clause: '4.10',
-      sends: 'a price of 1e12, fractions, an href of 2,048 bytes, an idempotency key of 64 characters',
-    },
-    ({ madeUp }) => {
-      const { href } = madeUp.lead('extremes')
+      const href = buildLongHref(madeUp.lead('values').href)
+      const numbers = { price: leadNumberMax, bathrooms: 2.25 }
       return buildBody(
         [query],
-        [madeUp.lead('extremes', { href: buildLongHref(href), price: leadNumberMax, bathrooms: 2.25 })],
+        [madeUp.lead('values', { href, description, contactName: 'Zoë O’Made-up 🏠', ...numbers })],
       )
     },
-    'Numbers go to 1e12, and may have fractions; an href has up to 2,048 bytes.',
-  ),
-  taken(
-    {
-      name: 'leads-600',
-      title: '600 leads of two queries are taken',
-      clause: '4.3',
-      sends: '600 leads of two queries',
-    },
-    ({ madeUp }) => buildBody([query, otherQuery], madeUp.leads('many', 2 * leadsPerQueryMax)),
-    'Each query may bring 300 leads, and a delivery may have many queries.',
+    'A body is UTF-8 JSON; text may hold any character but NUL. Numbers go to 1e12, and an href has up to 2,048 bytes.',
   ),
   taken(
     {
       name: 'body-5-mb',
-      title: 'A body of 5,000,000 bytes is taken',
+      title: '600 leads of two queries, 5,000,000 bytes, are taken',
       clause: '4.2',
-      sends: '300 leads with long descriptions, 5,000,000 bytes',
+      sends: '600 leads of a zipcode and a text query with long descriptions, 5,000,000 bytes',
     },
-    ({ madeUp }) => buildBodyOf(bodyBytesMax, [query], madeUp.leads('large', leadsPerQueryMax)),
+    ({ madeUp }) => buildBodyOf(bodyBytesMax, [query, otherQuery], madeUp.leads('large', 2 * leadsPerQueryMax)),
     'Raise the limit of the receiver, and of a proxy before it, to 5,000,000 bytes.',
   ),
   {
@@ -142,7 +111,6 @@ export const bodyChecks: readonly Check[] = [
         Array.from({ length: atOnce }, (_, at) =>
           sender.send(buildBody([query], [madeUp.lead('shared'), madeUp.lead(`at-once-${at}`)]), {
             key: madeUp.newKey(),
-            apart: true,
           }),
         ),
       )
@@ -153,28 +121,6 @@ export const bodyChecks: readonly Check[] = [
         { received: `${refused.length} of ${atOnce} were not taken. ${both(...refused.slice(0, 3)).received}` },
         advice,
       )
-    },
-  },
-  {
-    name: 'slow-body',
-    title: 'A body that comes slowly is read as a whole before it is answered',
-    clause: '4.5',
-    sends: 'a delivery in two halves, a second apart',
-    async run({ sender, madeUp, pauseMs }) {
-      const whole = buildBody([query], [madeUp.lead('slow')])
-      let isSent = false
-      const halves = async function* () {
-        yield whole.subarray(0, whole.length / 2)
-        await new Promise((resolve) => setTimeout(resolve, pauseMs))
-        isSent = true
-        yield whole.subarray(whole.length / 2)
-      }
-      const pending = sender.send({ length: whole.length, pieces: halves() }, { key: madeUp.newKey(), apart: true })
-      const sent = await pending.then((it) => ({ ...it, isEarly: !isSent }))
-      if (sent.ok && !sent.isEarly) return pass(sent)
-      const received = `${sent.received}${sent.isEarly ? ', before the second half was sent' : ''}`
-      if (!sent.ok) return warn({ received }, 'Give a slow sender time: leadpush gives an attempt 30 s.')
-      return fail({ received }, 'Answer with a 2xx only when the whole body was read and its leads are committed.')
     },
   },
 ]

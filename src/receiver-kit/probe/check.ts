@@ -16,8 +16,6 @@ export interface Verdict {
 export interface ProbeContext {
   sender: ProbeSender
   madeUp: MadeUp
-  /** The pause between the halves of a slow body. */
-  pauseMs: number
   /** Whether the counts in the answers tell an unchanged lead from a changed one; undefined until that was tried. */
   tellsUnchanged: boolean | undefined
 }
@@ -50,9 +48,6 @@ export const notVisible = (received: string, advice: string | null = null): Verd
 })
 
 const isRefusal = ({ status }: Sent) => status !== null && status >= 400 && status < 500
-
-/** A right delivery: a 2xx, or it fails. */
-export const judgeAccepted = (sent: Sent, advice: string): Verdict => (sent.ok ? pass(sent) : fail(sent, advice))
 
 /** A wrong delivery: a 4xx passes, a 2xx is graded `ifTaken`. */
 export function judgeRefused(sent: Sent, ifTaken: (sent: Sent, advice: string) => Verdict, advice: string): Verdict {

@@ -1,5 +1,5 @@
 /** Checks that a repeated key applies nothing twice, and that null erases no value (contract 4.5 to 4.7, 4.10). */
-import { both, type Check, fail, judgeAccepted, notVisible, type ProbeContext, pass, untold, warn } from './check.ts'
+import { both, type Check, fail, notVisible, type ProbeContext, pass, untold, warn } from './check.ts'
 import { buildBody, query } from './made-up.ts'
 import type { Sent } from './sender.ts'
 
@@ -20,7 +20,7 @@ export const keyChecks: readonly Check[] = [
       const { sender, madeUp } = context
       const lead = body(madeUp.lead('kept'))
       const first = await sender.send(lead, { key: madeUp.newKey() })
-      const second = await sender.send(lead, { key: madeUp.newKey(), apart: true })
+      const second = await sender.send(lead, { key: madeUp.newKey() })
       if (!first.ok || !second.ok)
         return fail(both(first, second), 'Take the same leads again with a new key: every week brings them.')
       if (!first.counts || !second.counts) return untold(both(first, second))
@@ -41,7 +41,7 @@ export const keyChecks: readonly Check[] = [
       const key = madeUp.newKey()
       const lead = body(madeUp.lead('twice'))
       const first = await sender.send(lead, { key })
-      const second = await sender.send(lead, { key, apart: true })
+      const second = await sender.send(lead, { key })
       if (first.ok && second.ok && first.status === second.status) return pass(both(first, second))
       const advice = 'Answer a second attempt as the first: the first answer may have been lost on its way.'
       if (second.status === 409)
@@ -83,7 +83,7 @@ export const keyChecks: readonly Check[] = [
     async run({ sender, madeUp }) {
       const key = madeUp.newKey()
       const lead = body(madeUp.lead('at-once'))
-      const sent = await Promise.all([1, 2].map(() => sender.send(lead, { key, apart: true })))
+      const sent = await Promise.all([1, 2].map(() => sender.send(lead, { key })))
       const isRight = sent.some(({ ok }) => ok) && sent.every(({ ok, status }) => ok || status === 409)
       if (isRight) return pass(both(...sent))
       return fail(
@@ -140,24 +140,6 @@ export const keyChecks: readonly Check[] = [
       if (unchanged === undefined) return untold({ received: all[2].received })
       if (unchanged) return pass({ received: 'all values were still there' })
       return fail({ received: 'values were gone: the lead was counted as changed when they came back' }, advice)
-    },
-  },
-  {
-    name: 'broken-off',
-    title: 'A delivery that broke off is taken when it comes again',
-    clause: '4.5',
-    sends: 'half a delivery, of which the connection then breaks; then the whole with the same key: its second attempt',
-    async run({ sender, madeUp, pauseMs }) {
-      const key = madeUp.newKey()
-      const whole = body(madeUp.lead('broken-off'))
-      const half = async function* () {
-        yield whole.subarray(0, whole.length / 2)
-        await new Promise((resolve) => setTimeout(resolve, pauseMs / 4))
-        throw new Error('broken off on purpose')
-      }
-      await sender.send({ length: whole.length, pieces: half() }, { key, apart: true })
-      const again = await sender.send(whole, { key })
-      return judgeAccepted(again, 'Remember a key only when its whole body came and was applied.')
     },
   },
 ]

@@ -4,7 +4,6 @@
  */
 import { randomUUID } from 'node:crypto'
 import { hrefBytesMax } from '../../base/limits.ts'
-import type { BodyInPieces } from '../../http/client.ts'
 import { completeLead, type Lead, type LeadPatch } from '../../leads/lead.ts'
 import type { Query } from '../../users/query.ts'
 
@@ -78,27 +77,6 @@ export function buildBodyOf(length: number, queries: readonly Query[], leads: re
     description: `${lead.description}${' '.padEnd(each + (at < rest ? 1 : 0), 'made up ')}`,
   }))
   return buildBody(queries, longer)
-}
-
-const pieceBytes = 64 * 1024
-
-/** A delivery whose only fault is its size. It is made in pieces, so that memory holds one piece. */
-export function buildEndless(length: number, lead: Lead): BodyInPieces {
-  const mark = '@@'
-  const [head = '', tail = ''] = buildBody([query], [{ ...lead, description: mark }])
-    .toString()
-    .split(mark)
-  const piece = Buffer.alloc(pieceBytes, 'x')
-  return {
-    length,
-    pieces: (async function* () {
-      yield Buffer.from(head)
-      for (let left = length - head.length - tail.length; left > 0; left -= pieceBytes) {
-        yield left < pieceBytes ? piece.subarray(0, left) : piece
-      }
-      yield Buffer.from(tail)
-    })(),
-  }
 }
 
 /** The longest allowed href. */

@@ -1,8 +1,7 @@
-/** Checks that a receiver refuses wrong keys, invalid bodies, and bodies beyond the limits (contract 4.1 to 4.3). */
+/** Checks that a receiver refuses wrong keys, invalid bodies, and a body beyond the limit (contract 4.1, 4.2). */
 import { leadsPerQueryMax, neverValidReceiverKey } from '../../base/limits.ts'
-import type { BodyInPieces } from '../../http/client.ts'
 import { type Check, fail, judgeRefused, type Verdict, warn } from './check.ts'
-import { buildBody, buildEndless, type MadeUp, query } from './made-up.ts'
+import { buildBody, buildBodyOf, type MadeUp, query } from './made-up.ts'
 import type { SendOptions, Sent } from './sender.ts'
 
 /** More bytes than any reading of `5 MB` allows. */
@@ -10,7 +9,7 @@ const tooManyBytes = 8_000_000
 
 /** The one fault of a delivery; the rest of it is right. */
 interface Wrong extends Partial<SendOptions> {
-  body?: Buffer | BodyInPieces
+  body?: Buffer
 }
 
 /** A check that one wrong delivery is refused; `judge` grades the answer. */
@@ -30,7 +29,8 @@ const failing = (advice: string) => (sent: Sent) => judgeRefused(sent, fail, adv
 const warning = (advice: string) => (sent: Sent) => judgeRefused(sent, warn, advice)
 
 /** Only a 401 or 403 tells the operator that a user's key is wrong. */
-const asWrongKey = (advice: string) => (sent: Sent) => {
+function judgeWrongKey(sent: Sent): Verdict {
+  const advice = 'Answer a key of no user with 401: the operator sees whose key is wrong.'
   const verdict = judgeRefused(sent, fail, advice)
   return verdict.grade === 'pass' && sent.status !== 401 && sent.status !== 403 ? warn(sent, advice) : verdict
 }
@@ -44,17 +44,7 @@ export const refusalChecks: readonly Check[] = [
       sends: `a delivery with the X-Service-API-Key ${neverValidReceiverKey}, which no receiver may ever give to a user`,
     },
     () => ({ headers: { 'X-Service-API-Key': neverValidReceiverKey } }),
-    asWrongKey('Answer a key of no user with 401: the operator sees whose key is wrong.'),
-  ),
-  refused(
-    {
-      name: 'missing-key',
-      title: 'A missing user key is refused',
-      clause: '4.1',
-      sends: 'a delivery without X-Service-API-Key',
-    },
-    () => ({ headers: { 'X-Service-API-Key': null } }),
-    asWrongKey('Answer a delivery without X-Service-API-Key with 401.'),
+    judgeWrongKey,
   ),
   refused(
     {
@@ -94,22 +84,12 @@ export const refusalChecks: readonly Check[] = [
   ),
   refused(
     {
-      name: 'leads-301',
-      title: '301 leads of one query are refused',
-      clause: '4.3',
-      sends: '301 leads of one query',
-    },
-    (madeUp) => ({ body: buildBody([query], madeUp.leads('many', leadsPerQueryMax + 1)) }),
-    warning('Answer it with 422: a query brings 300 leads at most.'),
-  ),
-  refused(
-    {
       name: 'body-8-mb',
       title: 'A body far over 5 MB is refused',
       clause: '4.2',
       sends: 'a delivery of 8,000,000 bytes',
     },
-    (madeUp) => ({ body: buildEndless(tooManyBytes, madeUp.lead('too-large')), apart: true }),
+    (madeUp) => ({ body: buildBodyOf(tooManyBytes, [query], madeUp.leads('too-large', leadsPerQueryMax)) }),
     failing('Answer it with 413: a body has 5,000,000 bytes at most, and a receiver needs a limit.'),
   ),
 ]

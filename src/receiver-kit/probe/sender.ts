@@ -4,7 +4,7 @@ import type { ClientCertificate } from '../../base/client-certificate.ts'
 import type { Proxies } from '../../base/config.ts'
 import { buildHeaders, describeNoAnswer } from '../../deliveries/attempt.ts'
 import { acceptsGzip } from '../../http/accept-encoding.ts'
-import { type BodyInPieces, createHttp, type Http, type HttpPost } from '../../http/client.ts'
+import { createHttp, type Http } from '../../http/client.ts'
 import type { HttpOutcome } from '../../http/exchange.ts'
 import { Pace } from '../../push/receiver/pace.ts'
 
@@ -39,10 +39,10 @@ export interface SendOptions {
   key: string
   /** Headers that replace the usual ones; null leaves one out. */
   headers?: Readonly<Record<string, string | null>>
-  /** Uses a connection of its own. */
-  apart?: boolean
 }
 
+/** The most requests of a check at the same moment. */
+export const atOnce = 8
 const shownCharsMax = 160
 
 const asObject = (value: unknown) => (typeof value === 'object' && value !== null ? value : {})
@@ -77,22 +77,17 @@ export class ProbeSender {
   unanswered = 0
   /** Whether the receiver asked to slow down. */
   throttled = 0
-
   readonly timeoutMs: number
 
   constructor(options: SenderOptions) {
     this.options = options
     this.timeoutMs = options.timeoutMs
-    this.http = this.createOwnHttp()
+    const { timeoutMs, proxies, clientCert, clientKey } = options
+    this.http = createHttp({ timeoutMs, concurrency: atOnce, proxies, clientCert, clientKey })
     this.pace = new Pace(options.ratePerSecond)
   }
 
-  private createOwnHttp(): Http {
-    const { timeoutMs, proxies, clientCert, clientKey } = this.options
-    return createHttp({ timeoutMs, concurrency: 1, proxies, clientCert, clientKey })
-  }
-
-  async send(body: Buffer | BodyInPieces, { key, headers = {}, apart = false }: SendOptions): Promise<Sent> {
+  async send(body: Buffer, { key, headers = {} }: SendOptions): Promise<Sent> {
     const { receiverUrl: url, timeoutMs, dataSource, receiverKey } = this.options
     for (let waitMs = this.pace.take(performance.now()); waitMs > 0; waitMs = this.pace.take(performance.now())) {
       await sleep(waitMs)
@@ -104,15 +99,10 @@ export class ProbeSender {
       if (value === null) given.delete(name)
       else given.set(name, value)
     }
-    const post: HttpPost = { url, headers: [...given].flat(), body, timeoutMs, keepsAnswer: true }
     this.requests++
     const startedMs = performance.now()
-    const http = apart ? this.createOwnHttp() : this.http
-    const outcome = await http.post(post)
-    if (apart) void http.close()
-    // a body in pieces is slow because of the probe itself
-    const tookMs = Buffer.isBuffer(body) ? performance.now() - startedMs : 0
-    if (outcome.kind === 'answer') this.slowestMs = Math.max(this.slowestMs, tookMs)
+    const outcome = await this.http.post({ url, headers: [...given].flat(), body, timeoutMs, keepsAnswer: true })
+    if (outcome.kind === 'answer') this.slowestMs = Math.max(this.slowestMs, performance.now() - startedMs)
     return this.read(outcome)
   }
 
