@@ -89,11 +89,11 @@ async function createImportView(io: CommandIo, options: ImportViewOptions): Prom
       await io.out.facts(describe(summary))
     },
     async finish() {
-      await rejects?.finish()
+      rejects?.finish()
     },
     async close() {
       progress.stop()
-      await rejects?.close()
+      rejects?.close()
     },
   }
 }

@@ -1,20 +1,32 @@
 /**
- * Writes a page or a backup into a file. It checks before any work whether that is possible. A reader of the file sees the old content or
- * the new one, never a part. Only the owner may read it.
+ * Writes a page, a backup, rejected records or figures into a file. It checks before any work whether that is possible. A reader of the
+ * file sees the old content or the new one, never a part.
  */
 
 import { randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, openSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { codeOf, LeadpushError, messageOf, usageError } from '../base/errors.ts'
 import type { CommandIo } from './command-io.ts'
 
-/** The content of a file. */
-type Content = string | AsyncIterable<Uint8Array>
-
+/** Standard output is waited for; a file is written synchronously, so that it can also be written while the process exits. */
 export interface OutFile {
-  /** Puts the content in its place; returns its size in bytes. Throws what `content` throws. */
-  write(content: Content): Promise<number>
+  /** Adds to the content. Throws `failed`. */
+  put(chunk: string | Uint8Array): Promise<void> | void
+  /** Puts the content in its place. Throws `failed`. */
+  finish(): void
   /** Removes the unfinished file. */
   discard(): void
 }
@@ -30,98 +42,103 @@ const reasons: Readonly<Record<string, string>> = {
   EISDIR: 'it is a folder',
 }
 
-/** In plain words. `name`: what was to be written, as the operator named it. */
-export const explain = (name: string, error: unknown) =>
+const explain = (name: string, error: unknown) =>
   `${name} cannot be written: ${reasons[codeOf(error) ?? ''] ?? messageOf(error)}.`
 
-const refuse = (name: string, error: unknown) =>
+/** `name`: what was to be written, as the operator named it. */
+export const refuse = (name: string, error: unknown) =>
   usageError(explain(name, error), 'Name a file in a folder that you may write to.')
 
-async function* chunksOf(content: Content): AsyncGenerator<Uint8Array> {
-  if (typeof content === 'string') yield Buffer.from(content)
-  else yield* content
+/** Opens a device, such as /dev/null: content goes straight to it. Throws if something else has taken its name meanwhile. */
+function openDevice(path: string): number {
+  const descriptor = openSync(path, constants.O_WRONLY)
+  if (fstatSync(descriptor).isCharacterDevice()) return descriptor
+  closeSync(descriptor)
+  throw new Error('it is not a file')
 }
 
-/** Hands each chunk to `put`, and returns how many bytes they were. */
-async function putAll(content: Content, put: (chunk: Uint8Array) => Promise<void> | void): Promise<number> {
-  let size = 0
-  for await (const chunk of chunksOf(content)) {
-    await put(chunk)
-    size += chunk.length
-  }
-  return size
-}
-
-const toStandardOutput = (io: CommandIo): OutFile => ({
-  write: (content) => putAll(content, (chunk) => io.out.write(chunk)),
-  discard: () => {},
-})
-
-function findFile(path: string, name: string) {
-  try {
-    return statSync(path, { throwIfNoEntry: false })
-  } catch (error) {
-    throw refuse(name, error)
-  }
+/** What is at `path` now. Throws if no file can take its place. */
+function findFile(path: string): Stats | undefined {
+  if (path === '-') throw new Error('it is no file')
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (path === '' || path.endsWith('/') || found?.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
+  if (found && !found.isFile() && !found.isCharacterDevice()) throw new Error('it is not a file')
+  return found
 }
 
 /**
- * `isTaken`: standard output is for something else. `option`: the option whose value `path` is. Throws `usage` if no file can be written.
+ * `name`: the option and its value, if the file is named by one. `mode`: who may read it; without it only its owner. Throws `usage` if no
+ * file can be written.
  */
-export function openOutFile(
-  io: CommandIo,
+export function openFile(
+  io: Pick<CommandIo, 'onExit'>,
   path: string,
-  { isTaken, option }: { isTaken: boolean; option?: '--out' | '--rejects' },
+  { name = path, mode = 0o600 }: { name?: string; mode?: number } = {},
 ): OutFile {
-  const name = option ? `${option} ${path}` : path
-  if (path === '-') {
-    if (isTaken) throw usageError(`${name} and --json exclude each other: both want standard output.`)
-    return toStandardOutput(io)
-  }
-  const found = findFile(path, name)
-  if (path === '' || path.endsWith('/') || found?.isDirectory()) throw refuse(name, { code: 'EISDIR' })
-  if (found && !found.isFile())
-    throw usageError(`${name} cannot be written: it is not a file.`, 'Name a file, or - for standard output.')
   // beside it: a rename works only within one file system
-  const temporary = join(dirname(path), `.${basename(path).slice(0, 100)}.${randomBytes(6).toString('hex')}`)
+  const beside = join(dirname(path), `.${basename(path).slice(0, 100)}.${randomBytes(6).toString('hex')}`)
+  let temporary: string | undefined
   let descriptor: number | undefined
   try {
-    descriptor = openSync(temporary, 'wx', 0o600)
+    temporary = findFile(path)?.isCharacterDevice() ? undefined : beside
+    descriptor = temporary === undefined ? openDevice(path) : openSync(temporary, 'wx', 0o600)
   } catch (error) {
     throw refuse(name, error)
   }
   const close = () => {
     if (descriptor !== undefined) closeSync(descriptor)
     descriptor = undefined
+    forget()
   }
   const discard = () => {
-    if (descriptor === undefined) return
+    if (descriptor !== undefined && temporary !== undefined) rmSync(temporary, { force: true })
     close()
-    rmSync(temporary, { force: true })
-    forget()
   }
   // a second signal ends the process at once
   const forget = io.onExit(discard)
-  /** An error of the content itself is passed on unchanged. */
-  const orExplain = <T>(work: (descriptor: number) => T): T => {
+  const orExplain = (work: (descriptor: number) => void): void => {
     try {
       if (descriptor === undefined) throw new Error('it was discarded')
-      return work(descriptor)
+      work(descriptor)
     } catch (error) {
       throw new LeadpushError('failed', explain(name, error), { cause: error })
     }
   }
   return {
-    write: async (content) => {
-      const size = await putAll(content, (chunk) => orExplain((to) => writeFileSync(to, chunk)))
+    put: (chunk) => orExplain((to) => writeFileSync(to, chunk)),
+    finish() {
       orExplain((written) => {
+        if (temporary === undefined) return
+        // past the umask
+        fchmodSync(written, mode)
         fsyncSync(written)
         renameSync(temporary, path)
       })
       close()
-      forget()
-      return size
     },
     discard,
   }
+}
+
+/** The same, but - is standard output, unless that `isTaken`. `option`: the option whose value `path` is. */
+export function openOutFile(
+  io: CommandIo,
+  path: string,
+  { isTaken, option }: { isTaken: boolean; option?: '--out' },
+): OutFile {
+  const name = option ? `${option} ${path}` : path
+  if (path !== '-') return openFile(io, path, { name })
+  if (isTaken) throw usageError(`${name} and --json exclude each other: both want standard output.`)
+  return { put: (chunk) => io.out.write(chunk), finish() {}, discard() {} }
+}
+
+/** Writes all of the content, and returns its size in bytes. Throws what `content` throws. */
+export async function writeFile(file: OutFile, content: string | AsyncIterable<Uint8Array>): Promise<number> {
+  let size = 0
+  for await (const chunk of typeof content === 'string' ? [Buffer.from(content)] : content) {
+    await file.put(chunk)
+    size += chunk.length
+  }
+  file.finish()
+  return size
 }

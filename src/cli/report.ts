@@ -4,7 +4,7 @@ import { toFindingLine } from '../inspect/finding.ts'
 import { findFigures } from '../inspect/report/figures/find-figures.ts'
 import { buildHeadline, buildReport } from '../inspect/report/page/build-report.ts'
 import type { AtDatabase, ExitCode } from './describe.ts'
-import { openOutFile } from './out-file.ts'
+import { openOutFile, writeFile } from './out-file.ts'
 import { paint } from './painted.ts'
 
 type Settings = 'timeZone' | 'maxLeadAgeMs' | 'feedMaxAgeMs' | 'keepAnswers'
@@ -19,7 +19,7 @@ export async function report(
     return await open(async ({ db }, settings) => {
       const startedAt = performance.now()
       const figures = await findFigures(db, settings)
-      const size = await file.write(buildReport(figures, settings))
+      const size = await writeFile(file, buildReport(figures, settings))
       const seconds = secondsSince(startedAt)
       const { period } = figures.status
       const findings = figures.alarms.map(toFindingLine)

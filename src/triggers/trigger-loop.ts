@@ -50,8 +50,6 @@ export interface TriggerContext {
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
   onNote(text: string): void
-  /** Called for each hook that was switched off, besides a note. */
-  onOff?: (hookId: string) => void
   /** Which lost triggers become due again first; undefined: none. */
   again?: LostToRenew | undefined
   /** How long the run may take; by default `triggerRunMsMax`. */
@@ -325,7 +323,7 @@ export class TriggerLoop {
   }
 
   private async record(): Promise<void> {
-    const { onTrigger, onNote, onOff } = this.context
+    const { onTrigger, onNote } = this.context
     try {
       while (this.outcomes.length > 0) {
         const sent = [...this.outcomes]
@@ -339,7 +337,6 @@ export class TriggerLoop {
           onNote(
             `The hook ${id} is switched off: three days of attempts failed. What it missed is kept for \`trigger --again\`.`,
           )
-          onOff?.(id)
         }
         this.outcomes.splice(0, sent.length)
         for (const { lane, name, line, durationMs } of sent) {

@@ -163,7 +163,7 @@ test('a file whose columns have other names is met with the command that would f
   }
 })
 
-test('a lone % in DATABASE_URL is itself; a name that no file can have, and a pipe without a reader, are wrong usage', async (t) => {
+test('a lone % in DATABASE_URL is itself; a name that no file can have, and a pipe, are wrong usage', async (t) => {
   await meets(['status'], { DATABASE_URL: 'postgresql://app@127.0.0.1:1/a%zz' }, 3, /ECONNREFUSED/)
   const { url } = await createDatabase(t)
   const args = ['leads', 'import', writeInput('none.ndjson', ''), '--rejects', 'x'.repeat(300)]
@@ -174,7 +174,7 @@ test('a lone % in DATABASE_URL is itself; a name that no file can have, and a pi
     [...args.slice(0, -1), pipe],
     { DATABASE_URL: url },
     2,
-    /--rejects \S+ .*it is a pipe, and nobody reads it/,
+    /--rejects \S+ cannot be written: it is not a file/,
   )
 })
 
@@ -185,7 +185,12 @@ test('a file for rejected records that is to be imported is not overwritten', as
   await meets(args, { DATABASE_URL: database.url }, 2, /is the file to be imported/)
   assert.equal(readFileSync(leads, 'utf8'), '{"href":"https://example.com/1"}\n')
   // a file of the name - held what was meant to be seen, contacts and keys
-  await meets([...args.slice(0, -1), '-'], { DATABASE_URL: database.url }, 2, /^error: --rejects: - is no file/)
+  await meets(
+    [...args.slice(0, -1), '-'],
+    { DATABASE_URL: database.url },
+    2,
+    /^error: --rejects - cannot be written: it is no file/,
+  )
 })
 
 test('rejected records, which hold receiver keys, are kept for their owner alone', async (t) => {
@@ -234,22 +239,8 @@ test('a full disk under the file for rejected records ends the import, in a sent
   const database = await createDatabase(t)
   const env = { DATABASE_URL: database.url }
   const few = writeInput('few.ndjson', toLines([{ price: 1 }, { href: 'https://example.com/1', postalCode: '78704' }]))
-  const args = (file: string) => ['leads', 'import', file, '--rejects', '/dev/full']
   await meets(
-    args(few),
-    env,
-    1,
-    /--rejects \/dev\/full cannot be written: there is no room left\. The import itself went in\./,
-  )
-  const many = writeInput(
-    'many.ndjson',
-    toLines([
-      ...Array.from({ length: 20_000 }, () => ({ price: 1 })),
-      { href: 'https://example.com/1', postalCode: '78704' },
-    ]),
-  )
-  await meets(
-    args(many),
+    ['leads', 'import', few, '--rejects', '/dev/full'],
     env,
     1,
     /--rejects \/dev\/full cannot be written: there is no room left\./,

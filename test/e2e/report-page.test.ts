@@ -1,15 +1,7 @@
 /** The page of `leadpush report`, as the program writes it and as a browser shows it. */
 import assert from 'node:assert/strict'
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
 import { sql } from 'kysely'
@@ -84,13 +76,13 @@ test('data appear as text, and no secret gets onto the page', () => {
 test('a file that cannot be written is told before any work', async () => {
   mkdirSync(join(folder, 'a-folder'))
   writeFileSync(join(folder, 'a-file'), '')
-  symlinkSync('/dev/null', join(folder, 'a-device'))
+  assert.equal(spawnSync('mkfifo', [join(folder, 'a-pipe')]).status, 0)
   const refused: [out: string, why: RegExp][] = [
     [join(folder, 'a-folder'), /it is a folder/],
     [`${folder}/`, /it is a folder/],
     [join(folder, 'missing', 'report.html'), /its folder does not exist/],
     [join(folder, 'a-file', 'report.html'), /its folder is a file/],
-    [join(folder, 'a-device'), /it is not a file/],
+    [join(folder, 'a-pipe'), /it is not a file/],
   ]
   // a database that is not there would be exit code 3
   const away = { DATABASE_URL: 'postgresql://127.0.0.1:9/none' }
@@ -105,7 +97,7 @@ test('a file that cannot be written is told before any work', async () => {
   assert.match(both.stderr, /--out - and --json exclude each other/)
   const gone = await callProgram(['report', '--out', join(folder, 'b.html')], { env: away })
   assert.equal(gone.code, 3)
-  assert.deepEqual(readdirSync(folder).sort(), ['a-device', 'a-file', 'a-folder', 'report.html'])
+  assert.deepEqual(readdirSync(folder).sort(), ['a-file', 'a-folder', 'a-pipe', 'report.html'])
 })
 
 test('- writes the page to standard output, and a database with nothing in it makes a friendly one', async () => {

@@ -4,42 +4,29 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { packageRoot } from '../../src/base/package-root.ts'
-import { PushMetrics } from '../../src/cli/push/metrics.ts'
-import { TriggerMetrics } from '../../src/cli/trigger/metrics.ts'
-import type { DeliveryLine, SummaryLine, TriggerLine, TriggerSummaryLine } from '../../src/index.ts'
+import { RunFigures } from '../../src/cli/metrics-file.ts'
+import type { SummaryLine, TriggerSummaryLine } from '../../src/index.ts'
 import { createMetrics } from '../../src/server/metrics.ts'
 import type { TriggerFigures } from '../../src/server/trigger-figures.ts'
-import { askPromtool, type Family, readExposition } from '../support/exposition.ts'
-
-const delivery = (status: DeliveryLine['status']): DeliveryLine => ({
-  type: 'delivery', user: 'user@example.com', kind: 'weekly', idempotencyKey: 'key', period: '2026-W47', part: 1, parts: 1,
-  queries: 1, leads: 3, bytes: 500, status, attempts: 1, httpStatus: null, error: null,
-}) // biome-ignore format: short
+import { askPromtool, readExposition } from '../support/exposition.ts'
 
 const summary: SummaryLine = {
   type: 'summary', period: '2026-W47', users: 9, deliveries: 3, delivered: 2, failed: 1, unknown: 0, skipped: 0, already: 4,
-  elsewhere: 5, owed: 6, leads: 9, bytes: 1_500, seconds: 1,
+  elsewhere: 5, owed: 6, leads: 9, bytes: 1_500, seconds: 1, allowedPerSecond: 2.5,
 } // biome-ignore format: short
 
-/** A push that sent three deliveries, one of which failed. */
-function runPush(before = ''): PushMetrics {
-  const metrics = new PushMetrics('all', before, 1_000_000)
-  metrics.total(7)
-  for (const status of ['delivered', 'delivered', 'failed'] as const) metrics.line(delivery(status))
-  for (const [httpStatus, durationMs] of [
-    [200, 50],
-    [200, 51],
-    [null, 30_000],
-    [503, 600_001],
-  ] as const) {
-    metrics.attempt({ httpStatus, durationMs })
-  }
-  return metrics
+/** A push with four attempts. */
+function runPush(before = ''): RunFigures {
+  const figures = new RunFigures('leadpush_push', 'all', before)
+  for (const durationMs of [50, 51, 30_000, 600_001]) figures.attempt({ durationMs })
+  return figures
 }
 
-const endOf = (cameToEnd: boolean) => ({ summary, ok: false, stopped: false, held: false, cameToEnd })
-const sampleOf = (families: Map<string, Family>, name: string, labels = '') =>
-  families.get(name)?.samples.get(`command="all"${labels}`)
+/** Reads figures of pushes. */
+function readPush(text: string) {
+  const all = readExposition(text)
+  return (name: string) => all.get(`leadpush_push_${name}`)?.samples.get('command="all"')
+}
 
 const triggerFigures: TriggerFigures = {
   due: 1, oldestDueSeconds: 2.5, failing: 3, abandoned: 4, dropped: 5, hooksDue: 6, hooksFailing: 7, hooksOff: 8,
@@ -60,52 +47,42 @@ function createServeMetrics(
   })
 }
 
-test('a push that goes on gives its figures so far, and keeps what is known of the one before', () => {
-  const first = runPush()
-  first.end = endOf(true)
-  const again = runPush(first.render(2_000_000, 0))
-  again.line({ type: 'skip', reason: 'too few' }, { by: 'user', leads: 1, before: 50 })
-  const all = readExposition(again.render(3_000_000, undefined))
-  const of = (name: string, labels?: string) => sampleOf(all, `leadpush_push_${name}`, labels)
-  assert.deepEqual([of('running'), of('update_timestamp_seconds'), of('duration_seconds')], [1, 3_000, 2_000])
-  assert.deepEqual([of('success'), of('exit_code'), of('held'), of('users'), of('skipped_users')], [1, 0, 1, 7, 0])
-  for (const name of ['end', 'completion', 'success']) assert.equal(of(`last_${name}_timestamp_seconds`), 2_000)
-  assert.deepEqual([of('owed_users'), of('elsewhere'), of('already_served_users')], [undefined, undefined, undefined])
-  const deliveries = ['delivered', 'failed', 'unknown', 'pending'].map((it) => of('deliveries', `,status="${it}"`))
-  assert.deepEqual([deliveries, of('leads'), of('body_bytes')], [[2, 1, 0, 0], 9, 1_500])
-  assert.deepEqual(
-    ['200', '503', 'none'].map((it) => of('attempts', `,http_status="${it}"`)),
-    [2, 1, 1],
-  )
-  const buckets = [...(all.get('leadpush_push_attempt_duration_seconds')?.samples.values() ?? [])]
+test('every number of the summary is a figure with the name of its field, and attempts are a histogram', () => {
+  const push = runPush()
+  push.end({ ...summary, held: true }, true)
+  const text = push.render(2_000_000, 1)
+  const of = readPush(text)
+  const named = ['users', 'deliveries', 'failed', 'already', 'owed', 'allowed_per_second', 'held', 'period', 'type']
+  assert.deepEqual(named.map(of), [9, 3, 1, 4, 6, 2.5, 1, undefined, undefined])
+  const buckets = [...(readExposition(text).get('leadpush_push_attempt_duration_seconds')?.samples.values() ?? [])]
   assert.deepEqual(buckets, [1, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 4, 630.102, 4])
 })
 
-test('a push that ended says how; one that broke off keeps when the last good one was', () => {
-  const good = runPush()
-  good.end = endOf(true)
-  const goodText = good.render(2_000_000, 0)
-  for (const [exitCode, end, success, completion] of [
-    [0, endOf(true), 3_000, 3_000], [1, endOf(true), 2_000, 3_000], [1, endOf(false), 2_000, 2_000],
-    [3, undefined, 2_000, 2_000], [143, endOf(false), 2_000, 2_000],
+test('a run that goes on keeps how the last one ended; one that broke off keeps when the last one came to its end', () => {
+  const first = runPush()
+  first.end(summary, true)
+  const goodText = first.render(2_000_000, 0)
+  const going = readPush(runPush(goodText).render(3_000_000, undefined))
+  assert.deepEqual([going('running'), going('update_timestamp_seconds'), going('owed')], [1, 3_000, undefined])
+  const last = ['exit_code', 'last_end_timestamp_seconds', 'last_completion_timestamp_seconds']
+  assert.deepEqual(last.map(going), [0, 2_000, 2_000])
+  for (const [exitCode, cameToEnd, completion] of [
+    [0, true, 3_000], [1, true, 3_000], [1, false, 2_000], [3, undefined, 2_000], [143, false, 2_000],
   ] as const) {
     const next = runPush(goodText)
-    next.end = end
-    const all = readExposition(next.render(3_000_000, exitCode))
-    const of = (name: string) => sampleOf(all, `leadpush_push_${name}`)
-    assert.deepEqual([of('running'), of('success'), of('exit_code')], [0, exitCode === 0 ? 1 : 0, exitCode])
-    assert.deepEqual([of('last_success_timestamp_seconds'), of('last_completion_timestamp_seconds')], [success, completion])
-    assert.equal(of('last_end_timestamp_seconds'), 3_000)
-    assert.deepEqual([of('users'), of('owed_users')], end ? [9, 6] : [7, undefined])
+    if (cameToEnd !== undefined) next.end(summary, cameToEnd)
+    const of = readPush(next.render(3_000_000, exitCode))
+    assert.deepEqual([of('running'), ...last.map(of)], [0, exitCode, 3_000, completion])
+    assert.equal(of('users'), cameToEnd === undefined ? undefined : 9)
   } // biome-ignore format: a list
   for (const strange of [
     '',
     'nonsense\n',
     goodText.replaceAll('"all"', '"resume"'),
+    goodText.replaceAll('_push_', '_trigger_'),
     goodText.replaceAll(' 2000', ' x'),
   ]) {
-    const all = readExposition(runPush(strange).render(3_000_000, 3))
-    assert.equal(sampleOf(all, 'leadpush_push_last_success_timestamp_seconds'), undefined)
+    assert.equal(readPush(runPush(strange).render(3_000_000, 3))('last_completion_timestamp_seconds'), undefined)
   }
 })
 
@@ -137,58 +114,17 @@ test('serve tells how triggers stand, and asks the database seldom; nothing wher
   assert.equal(away.has('leadpush_hooks_off'), false)
 })
 
-const triggerLine = (status: TriggerLine['status'], httpStatus: number | null): TriggerLine => ({
-  type: 'trigger', trigger: 'new_lead', integration: 1, hook: 'a', href: 'https://listings.example.com/1', webhookId: 'msg_a', status, attempts: 1,
-  httpStatus, error: null,
-}) // biome-ignore format: short
-
-/** A run of `trigger` with one trigger of each kind, and two delivered ones. */
-function runTriggers(before = ''): TriggerMetrics {
-  const metrics = new TriggerMetrics('trigger', before, 1_000_000)
-  metrics.line(triggerLine('delivered', 200), 40)
-  metrics.line(triggerLine('delivered', 204), 60)
-  metrics.line(triggerLine('failed', null), 10_000)
-  metrics.line(triggerLine('abandoned', 500), 10)
-  metrics.line(triggerLine('removed', 410), 10)
-  metrics.hooksOff++
-  return metrics
-}
 const triggerSummary: TriggerSummaryLine = {
   type: 'summary', due: 9, delivered: 2, failed: 1, abandoned: 1, removed: 1, ended: 0, dropped: 7, waiting: 4, left: 0, seconds: 1,
 } // biome-ignore format: short
 
-test('a run of triggers gives what came of them, and keeps how the last one ended', () => {
-  const first = runTriggers()
-  first.end = { summary: triggerSummary, stopped: false }
-  const text = first.render(2_000_000, 0)
-  const of = (of: string, name: string, labels = '') =>
-    readExposition(of).get(`leadpush_trigger_${name}`)?.samples.get(`command="trigger"${labels}`)
-  const counts = ['delivered', 'failed', 'abandoned', 'removed'].map((it) => of(text, 'triggers', `,status="${it}"`))
-  assert.deepEqual(counts, [2, 1, 1, 1])
-  const others = ['due', 'dropped', 'waiting', 'hooks_switched_off', 'running'].map((it) => of(text, it))
-  assert.deepEqual(others, [9, 7, 4, 1, 0])
-  assert.equal(of(text, 'attempts', ',http_status="none"'), 1)
-  const going = runTriggers(text).render(3_000_000, undefined)
-  assert.deepEqual([of(going, 'running'), of(going, 'due'), of(going, 'exit_code')], [1, undefined, 0])
-  const stopped = runTriggers(going)
-  stopped.end = { summary: triggerSummary, stopped: true }
-  const end = stopped.render(4_000_000, 143)
-  const last = ['end', 'completion', 'success'].map((it) => of(end, `last_${it}_timestamp_seconds`))
-  assert.deepEqual([...last, of(end, 'exit_code')], [4_000, 2_000, 2_000, 143])
-  // the figures of a push are another matter
-  assert.equal(
-    of(runTriggers(text.replaceAll('_trigger_', '_push_')).render(3_000_000, undefined), 'exit_code'),
-    undefined,
-  )
-})
-
 test('names follow the conventions, and alerts name what there is', async (t) => {
   const ended = runPush()
-  ended.end = endOf(true)
+  ended.end({ ...summary, held: false }, true)
   const serve = createServeMetrics(0)
   serve.noteRequest({ method: 'GET', route: '/api/extern/zapier/test', status: 200, durationMs: 1 })
-  const sent = runTriggers()
-  sent.end = { summary: triggerSummary, stopped: false }
+  const sent = new RunFigures('leadpush_trigger', 'trigger', '')
+  sent.end(triggerSummary, true)
   const texts = [
     ended.render(2_000_000, 0),
     sent.render(2_000_000, 0),

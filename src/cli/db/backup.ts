@@ -6,7 +6,7 @@ import { restoreBackup } from '../../db/restore.ts'
 import { checkReadable, openFile } from '../../records/read-records.ts'
 import { openErasureKey, sealErasureKey } from '../../secrets/erasure-key.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
-import { openOutFile } from '../out-file.ts'
+import { openOutFile, writeFile } from '../out-file.ts'
 import { homeOf } from './embedded.ts'
 
 /** 6, the default, took three times as long for listings, and saved 8 %. */
@@ -20,7 +20,7 @@ export async function backup({ io, open, readSettings }: AtDatabase<'secretKey'>
     const gzip = createGzip({ level: gzipLevel })
     const writing = writeBackup(opened, gzip, secretKey && ((key) => sealErasureKey(secretKey, key)))
     writing.catch(() => {}) // `file` tells it, or why it could not go on
-    const size = await file.write(gzip)
+    const size = await writeFile(file, gzip)
     const { tables, rows } = await writing
     const line = { type: 'backup', file: path, bytes: size, tables, rows, seconds: secondsSince(startedAt) }
     const text = `${path}: ${plural(rows, 'row')} in ${plural(tables, 'table')}, ${bytes(size)}`

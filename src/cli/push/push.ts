@@ -16,8 +16,7 @@ import { agrees, canAsk } from '../ask.ts'
 import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
 import { boundHeap } from '../heap.ts'
-import { keepMetricsFile } from '../metrics-file.ts'
-import { PushMetrics } from './metrics.ts'
+import { keepMetricsFile, type RunFigures } from '../metrics-file.ts'
 import { Ping } from './ping.ts'
 import type { PushNeed, PushSetting, PushSettings } from './settings.ts'
 import { createPushView } from './view.ts'
@@ -46,11 +45,7 @@ export async function push(
   // a signal may come before the push listens for it
   const forget = ping && io.ending.before(() => ping.endStopped())
   try {
-    const metrics = keepMetricsFile(
-      io,
-      options.metricsFile,
-      (before) => new PushMetrics(commandOf(options), before, io.nowMs()),
-    )
+    const metrics = keepMetricsFile(io, options.metricsFile, 'leadpush_push', commandOf(options))
     readSettings()
     await ping?.start()
     const exitCode = await open(async (opened, settings) => {
@@ -129,7 +124,7 @@ export async function sendPush(
   }: {
     vault: Vault
     accept?: true | undefined
-    metrics?: PushMetrics | undefined
+    metrics?: RunFigures | undefined
     ping?: Ping | undefined
     again?: string | undefined
   },
@@ -147,7 +142,7 @@ export async function sendPush(
   try {
     const reporter = tellAll(view.reporter, ...[metrics, ping].filter((each) => each !== undefined))
     const end = await runPush({ db, http, vault, settings, request, accept, reporter, stop: stop.signal })
-    if (metrics) metrics.end = end
+    metrics?.end({ ...end.summary, held: end.held }, end.cameToEnd)
     await view.end(end.summary, end)
     return stop.exitCode ?? (end.ok ? 0 : 1)
   } finally {

@@ -10,12 +10,11 @@ import type { LostToRenew } from '../../triggers/lost-triggers.ts'
 import { runTriggers } from '../../triggers/triggers.ts'
 import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
-import { keepMetricsFile } from '../metrics-file.ts'
+import { keepMetricsFile, type RunFigures } from '../metrics-file.ts'
 import { readDuration } from '../option-values.ts'
 import { toJsonLine } from '../output.ts'
 import { paint } from '../painted.ts'
 import { startProgress } from '../progress.ts'
-import { TriggerMetrics } from './metrics.ts'
 import type { TriggerSetting, TriggerSettings } from './settings.ts'
 
 /** A person is shown at most so many failed triggers; the others are counted. */
@@ -54,8 +53,7 @@ export async function trigger(
   { io, readSettings, open }: AtDatabase<TriggerSetting>,
   { again, hook, since, metricsFile }: TriggerOptions,
 ): Promise<ExitCode> {
-  const command = again ? 'again' : 'trigger'
-  const metrics = keepMetricsFile(io, metricsFile, (before) => new TriggerMetrics(command, before, io.nowMs()))
+  const metrics = keepMetricsFile(io, metricsFile, 'leadpush_trigger', again ? 'again' : 'trigger')
   readSettings()
   const sinceMs = since === undefined ? undefined : readDuration('--since', since, '1s', `${lostKeptDays}d`)
   return await open(async (opened, settings) => {
@@ -70,7 +68,7 @@ export async function sendTriggers(
   io: CommandIo,
   opened: OpenDatabase,
   settings: TriggerSettings,
-  { vault, again, metrics }: { vault: Vault; again?: LostToRenew | undefined; metrics?: TriggerMetrics | undefined },
+  { vault, again, metrics }: { vault: Vault; again?: LostToRenew | undefined; metrics?: RunFigures | undefined },
 ): Promise<ExitCode> {
   const stop = io.stops.listen((signal) =>
     io.log.info(
@@ -88,12 +86,9 @@ export async function sendTriggers(
       stop: stop.signal,
       again,
       onNote: (text) => io.log.warn(text),
-      onOff() {
-        if (metrics) metrics.hooksOff++
-      },
       onTrigger(line, durationMs) {
         done++
-        metrics?.line(line, durationMs)
+        metrics?.attempt({ durationMs })
         const { integration, webhookId, hook, attempts, httpStatus, error } = line
         const what = error === null ? 'trigger delivered' : 'trigger not delivered'
         io.log.detail(what, { integration, hook, webhookId, attempt: attempts, durationMs, httpStatus, error })
@@ -102,7 +97,7 @@ export async function sendTriggers(
       },
     })
     progress.stop()
-    if (metrics) metrics.end = { summary, stopped: stop.signal.aborted }
+    metrics?.end(summary, !stop.signal.aborted)
     await io.out.result(summary, async () => {
       await io.out.more(undelivered - shownMax)
       await writeSummary(io, summary)
