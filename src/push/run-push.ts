@@ -115,8 +115,8 @@ class PushRun {
 
   /** Sends all that it finds; `isAgain`: skipped users have been reported already. */
   private async playRound(isAgain: boolean): Promise<RoundFacts> {
-    this.loop = new PushLoop(this.tools)
-    return await this.findFacts(await this.loop.run(this.pushes(isAgain)))
+    this.loop = new PushLoop(this.tools, this.pushes(isAgain))
+    return await this.findFacts(await this.loop.run())
   }
 
   /** The result of a round, on a server that has all records of the run. */

@@ -15,11 +15,11 @@ test('an attempt that becomes due while it is asked which is next is not forgott
     const receiver = { usesGzip: false }
     const ledger = databaseLedger(db)
     const due = new DueAttempts({ ledger, clock: systemClock, worker, takeover: 'own', records, receiver })
-    const asking = due.noteNext(undefined)
-    due.noteIn(5_000)
+    const asking = due.noteNext(undefined, 1)
+    due.note('second', 5_000)
     await asking
-    assert.ok(due.at !== undefined)
-    await due.noteNext(undefined)
-    assert.equal(due.at, undefined)
+    assert.ok(due.untilNext() <= 5_000)
+    await due.noteNext(undefined, 1)
+    assert.equal(due.untilNext(), Number.POSITIVE_INFINITY)
   })
 })

@@ -5,7 +5,10 @@ import type { Clock } from '../../src/base/clock.ts'
 import { Worker } from '../../src/db/leases.ts'
 import type { AttemptOutcome } from '../../src/deliveries/attempt.ts'
 import type { RecordedAttempt } from '../../src/deliveries/ledger.ts'
+import type { PushLine } from '../../src/index.ts'
 import { PushLoop } from '../../src/push/attempts/loop.ts'
+import type { LoopContext } from '../../src/push/attempts/loop-context.ts'
+import type { PaceWatch } from '../../src/push/receiver/pace-watch.ts'
 import { Receiver } from '../../src/push/receiver/receiver.ts'
 import { PlannedPushes } from '../../src/push/whom/planned-pushes.ts'
 import { UserCount } from '../../src/push/whom/user-count.ts'
@@ -72,12 +75,28 @@ const taken: AttemptOutcome = {
   ...{ retryAfterMs: null, acceptsGzip: false },
 }
 
-// The pace's first timer stood: what an answer let go sooner waited for up to a minute.
-test('once an answer lets the next attempt go sooner than it looked before, it goes then', async () => {
-  const clock = new TurnedClock()
+interface Start {
+  clock: TurnedClock
+  users: number
+  concurrency: number
+  /** Waits before a statement of that name is carried out. */
+  gate?(statement: string): Promise<void> | undefined
+  take?: PaceWatch['take']
+}
+
+/** A loop that serves its users one by one, with answers that the test gives. */
+async function start({ clock, users, concurrency, gate = () => undefined, take }: Start) {
   const model = new LedgerModel(() => clock.now())
-  const ledger = modelLedger(model, { call: async (_what, statement) => statement(), rideOut: (work) => work(false) })
-  for (const id of [1, 2])
+  const statements: string[] = []
+  const ledger = modelLedger(model, {
+    async call(what, statement) {
+      statements.push(what)
+      await gate(what)
+      return statement()
+    },
+    rideOut: (work) => work(false),
+  })
+  for (let id = 1; id <= users; id++)
     model.addUser({ id, email: `${id}@example.com`, receiverKey: 'k', homeKey: '1', subscribed: true, places: ['1'] })
   const answers: ((outcome: AttemptOutcome) => void)[] = []
   const wire = {
@@ -90,7 +109,8 @@ test('once an answer lets the next attempt go sooner than it looked before, it g
   })
   const run = { id: runId, ...started }
   const { signal: stop } = new AbortController()
-  const reporter = collectingReporter([])
+  const lines: PushLine[] = []
+  const reporter = collectingReporter(lines)
   const receiver = new Receiver({
     ...{ ledger, wire, clock, reporter, looksFor: 'nothing', accepts: false, tellsAgain: false },
     settings: {
@@ -101,34 +121,30 @@ test('once an answer lets the next attempt go sooner than it looked before, it g
       retryDelayMs: 0,
     },
   })
+  if (take) receiver.pace.take = take
+  const settings = { dataSource: 'leads', concurrency, sameHouse: 'each', retryDelayMs: 0 } as const
+  const onHeld = () => assert.fail('nobody is held back')
+  const planned = new PlannedPushes({ ledger, worker, run, settings, reporter, stop, onHeld })
+  const context: LoopContext = {
+    ...{ ledger, wire, clock, reporter, settings, worker, run, planned, receiver, stop },
+    ...{ takeover: 'own', vault: plainVault, users: new UserCount(), patienceMs: Number.POSITIVE_INFINITY },
+    records: { run: { runId, server: worker.server }, note: () => {} },
+  }
+  const loop = new PushLoop(context, planned.ofUsers([...model.state.users.values()], 'single'))
+  const count = (what: string) => statements.filter((statement) => statement === what).length
+  return { ending: loop.run(), answers, count, lines, worker }
+}
+
+// The pace's first timer stood: what an answer let go sooner waited for up to a minute.
+test('once an answer lets the next attempt go sooner than it looked before, it goes then', async () => {
+  const clock = new TurnedClock()
   let nextAt = Number.NEGATIVE_INFINITY
-  receiver.pace.take = ([next]: readonly RecordedAttempt[]) => {
+  const take = ([next]: readonly RecordedAttempt[]) => {
     if (next === undefined || clock.now() < nextAt) return nextAt - clock.now()
     nextAt = clock.now() + 50_000
     return next
   }
-  const settings = { dataSource: 'leads', concurrency: 2, sameHouse: 'each', retryDelayMs: 0 } as const
-  const onHeld = () => assert.fail('nobody is held back')
-  const planned = new PlannedPushes({ ledger, worker, run, settings, reporter, stop, onHeld })
-  const loop = new PushLoop({
-    ...{
-      ledger,
-      wire,
-      clock,
-      reporter,
-      settings,
-      worker,
-      run,
-      planned,
-      receiver,
-      stop,
-      takeover: 'own',
-      vault: plainVault,
-    },
-    ...{ users: new UserCount(), patienceMs: Number.POSITIVE_INFINITY },
-    records: { run: { runId, server: worker.server }, note: () => {} },
-  })
-  const ending = loop.run(planned.ofUsers([...model.state.users.values()], 'single'))
+  const { answers, ending, worker } = await start({ clock, users: 2, concurrency: 2, take })
   await clock.turn(1_000)
   assert.equal(answers.length, 1)
 
@@ -142,5 +158,69 @@ test('once an answer lets the next attempt go sooner than it looked before, it g
   answers[1]?.(taken)
   await clock.turn(1_000)
   assert.deepEqual(await ending, { is: 'done' })
+  await worker.stop()
+})
+
+test('outcomes wait shortly for others, and those that come meanwhile go with the next statement, all together', async () => {
+  const clock = new TurnedClock()
+  let open = () => {}
+  const gate = (what: string) =>
+    what === 'recordOutcomes' ? new Promise<void>((resolve) => (open = resolve)) : undefined
+  const { answers, count, lines, ending, worker } = await start({ clock, users: 4, concurrency: 4, gate })
+  await clock.turn(1_000)
+  assert.equal(answers.length, 4)
+
+  answers[0]?.(taken)
+  await clock.turn(9)
+  assert.equal(count('recordOutcomes'), 0)
+  await clock.turn(2)
+  for (const nth of [1, 2]) answers[nth]?.(taken)
+  await clock.turn(1_000)
+  assert.deepEqual([count('recordOutcomes'), lines.length], [1, 0])
+  open()
+  await clock.turn(12)
+  assert.deepEqual([count('recordOutcomes'), lines.length], [2, 1])
+  open()
+  answers[3]?.(taken)
+  await settle()
+  assert.deepEqual([count('recordOutcomes'), lines.length], [3, 3])
+  open()
+  await clock.turn(1_000)
+  assert.deepEqual([await ending, lines.length], [{ is: 'done' }, 4])
+  await worker.stop()
+})
+
+test('a statement that begins pushes takes outcomes along', async () => {
+  const clock = new TurnedClock()
+  const { answers, count, lines, ending, worker } = await start({ clock, users: 3, concurrency: 1 })
+  await clock.turn(1_000)
+  answers[0]?.(taken)
+  await settle()
+  assert.deepEqual([count('recordPushes'), count('recordOutcomes'), lines.length], [3, 0, 1])
+  answers[1]?.(taken)
+  await settle()
+  answers[2]?.(taken)
+  await clock.turn(1_000)
+  assert.deepEqual(await ending, { is: 'done' })
+  await worker.stop()
+})
+
+test('if recording fails for good the loop fails, but still makes what is under way, and records it where that is possible', async () => {
+  const clock = new TurnedClock()
+  let tries = 0
+  const gate = (what: string) => {
+    if (what !== 'recordOutcomes' || ++tries > 2) return undefined
+    return Promise.reject(new Error('away'))
+  }
+  const { answers, lines, ending, worker } = await start({ clock, users: 3, concurrency: 3, gate })
+  const failing = assert.rejects(ending, /away/)
+  await clock.turn(1_000)
+  answers[0]?.(taken)
+  await clock.turn(100)
+  assert.deepEqual([tries, lines.length], [2, 0])
+  for (const nth of [1, 2]) answers[nth]?.(taken)
+  await clock.turn(2_000)
+  await failing
+  assert.equal(lines.length, 3)
   await worker.stop()
 })

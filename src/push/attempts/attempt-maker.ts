@@ -27,14 +27,15 @@ export class AttemptMaker {
 
   private readonly context: LoopContext
   private readonly attempts: AttemptsInHand
-  private readonly onLackOfKey: () => void
+  private readonly wake: () => void
   private readonly buffers = new BodyBuffers()
   private readonly gzipBodies = new GzipBodies()
 
-  constructor(context: LoopContext, attempts: AttemptsInHand, onLackOfKey: () => void) {
+  /** `wake`: an outcome was noted, or it lacks the key. */
+  constructor(context: LoopContext, attempts: AttemptsInHand, wake: () => void) {
     this.context = context
     this.attempts = attempts
-    this.onLackOfKey = onLackOfKey
+    this.wake = wake
   }
 
   /** Listings were erased, or the same ids mean others: drops the parts of compressed bodies. */
@@ -66,6 +67,7 @@ export class AttemptMaker {
     if (emptySuccess !== undefined) reporter.line({ type: 'warning', user: email, href: null, message: emptySuccess })
     const noted = this.context.receiver.note(attempt, outcome)
     this.attempts.noteOutcome(attempt, outcome)
+    this.wake()
     await noted
   }
 
@@ -76,7 +78,7 @@ export class AttemptMaker {
       if (receiverKey !== undefined) return receiverKey
     } catch (error) {
       this.lackOfKey ??= error
-      this.onLackOfKey()
+      this.wake()
       await this.attempts.takeBack(attempt)
       return undefined
     }

@@ -1,6 +1,4 @@
-/**
- * Knows which attempts of this process are due, from the ledger, and when the next one is, by the clock of the process.
- */
+/** Knows when the next attempts of this process are due, by its own clock, and has those recorded that are. */
 import type { AttemptKind, DueFrom } from '../../deliveries/due.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
 import type { Receiver } from '../receiver/receiver.ts'
@@ -10,43 +8,38 @@ type Context = Pick<LoopContext, 'ledger' | 'clock' | 'worker' | 'takeover' | 'r
   receiver: Pick<Receiver, 'usesGzip'>
 }
 
-export class DueAttempts {
-  /** When the next attempt of this process may be due, by its own clock; undefined: unknown. */
-  at: number | undefined
+const kindsOf = (only: AttemptKind | undefined) => (only === undefined ? (['first', 'second'] as const) : [only])
 
+/** After a look that found nothing the next one comes so much later: a row is locked, or the lease was lost a moment ago. */
+const lockedMs = 100
+
+export class DueAttempts {
   private readonly context: Context
+  /** When the next attempt of each kind may be due, by the clock of the process; infinite: none is known. */
+  private readonly at: Record<AttemptKind, number>
   /** Where the next look for due attempts begins; undefined: a look at all of them. */
   private from: DueFrom | undefined
-  private holdsSeconds = false
-  /** Second attempts were left out when `at` was determined. */
-  private hasPassedOver = false
 
   constructor(context: Context) {
     this.context = context
-    this.at = context.takeover === 'own' ? undefined : 0
+    const at = context.takeover === 'own' ? Number.POSITIVE_INFINITY : 0
+    this.at = { first: at, second: at }
   }
 
-  /** While second attempts are held, only first ones count as due. */
-  holdSeconds(holds: boolean): void {
-    this.holdsSeconds = holds
-    if (holds || !this.hasPassedOver) return
-    this.hasPassedOver = false
-    this.at = 0
+  /** In how many milliseconds the next attempt may be due; infinite: none is known. `only`: of that kind. */
+  untilNext(only?: AttemptKind): number {
+    return Math.min(...kindsOf(only).map((kind) => this.at[kind])) - this.context.clock.now()
   }
 
-  get only(): AttemptKind | undefined {
-    return this.holdsSeconds ? 'first' : undefined
+  /** An attempt of that kind is due in so many milliseconds. */
+  note(kind: AttemptKind, inMs = 0): void {
+    this.at[kind] = Math.min(this.at[kind], this.context.clock.now() + inMs)
   }
 
   /** The next look finds everything. */
   lookAnew(): void {
     this.from = undefined
-    this.at = 0
-  }
-
-  /** An attempt is due in so many milliseconds. */
-  noteIn(ms: number): void {
-    this.at = Math.min(this.at ?? Number.POSITIVE_INFINITY, this.context.clock.now() + ms)
+    for (const kind of kindsOf(undefined)) this.at[kind] = 0
   }
 
   /** Records up to `room` attempts that are due, none of those in hand, whose keys `inHand` returns. */
@@ -84,19 +77,19 @@ export class DueAttempts {
     return await ledger.attempts.findUnheard(worker, inHand)
   }
 
-  /** In how many milliseconds the next attempt of that kind is due; null: unknown. */
-  async findNext(only: AttemptKind | undefined): Promise<number | null> {
+  /** In how many milliseconds the next attempt of that kind is due, by the ledger; null: none waits. */
+  async findNext(only: AttemptKind): Promise<number | null> {
     const { ledger, worker, takeover } = this.context
     return await ledger.attempts.findNextDue({ workerIds: worker.ids, takeover, only })
   }
 
-  /** Finds out when the next attempt is due, behind those that were taken. */
-  async noteNext(only: AttemptKind | undefined): Promise<void> {
+  /** Learns from the ledger when the next attempt is due, behind those that were `taken` by the last look. */
+  async noteNext(only: AttemptKind | undefined, taken: number): Promise<void> {
     const { ledger, worker, takeover } = this.context
     // not later: news that arrive during the query must not be lost
-    this.at = undefined
+    for (const kind of kindsOf(only)) this.at[kind] = Number.POSITIVE_INFINITY
     const ms = await ledger.attempts.findNextDue({ workerIds: worker.ids, takeover, only, from: this.from })
-    this.hasPassedOver ||= only !== undefined
-    if (ms !== null) this.noteIn(Math.max(ms, 0) + 2)
+    if (ms === null) return
+    for (const kind of kindsOf(only)) this.note(kind, Math.max(ms + 2, taken === 0 ? lockedMs : 2))
   }
 }

@@ -12,46 +12,43 @@ import type { Receiver } from '../receiver/receiver.ts'
 import type { LoopEnd } from '../run/run-end.ts'
 import { plannedMax, type UserPush } from '../whom/planned-pushes.ts'
 import { AttemptMaker } from './attempt-maker.ts'
-import { AttemptsInHand } from './attempts-in-hand.ts'
+import { AttemptsInHand, isWorthStatement } from './attempts-in-hand.ts'
 import type { LoopContext } from './loop-context.ts'
-import { isWorthStatement } from './outcome-queue.ts'
 
 /** After a try that could not be recorded. */
 const againMs = 250
 
 export class PushLoop {
   private readonly context: LoopContext
+  private readonly pushes: AsyncGenerator<UserPush>
   private readonly attempts: AttemptsInHand
   private readonly receiver: Receiver
   private readonly maker: AttemptMaker
+  private readonly sleeper: Sleeper
   private readonly planned: UserPush[] = []
   private plannedAll = false
+  private isPlanning = false
   private onWire = 0
   private paceTimer: Timer | undefined
-  private readonly sleeper: Sleeper
-  private readonly planningSleeper: Sleeper
-  /** The pace held second attempts back when the loop last looked for work. */
-  private hasPacedSeconds = false
   private end: LoopEnd | undefined
   private failure: unknown
 
-  constructor(context: LoopContext) {
+  /** It sends all `pushes`, and all due attempts. */
+  constructor(context: LoopContext, pushes: AsyncGenerator<UserPush>) {
     this.context = context
+    this.pushes = pushes
     this.sleeper = new Sleeper(context.clock)
-    this.planningSleeper = new Sleeper(context.clock)
     this.receiver = context.receiver
-    this.attempts = new AttemptsInHand(context, (failure) => {
-      if (failure === undefined) this.sleeper.wake()
-      else this.fail(failure)
-    })
-    this.maker = new AttemptMaker(context, this.attempts, () => this.wakeAll())
+    this.attempts = new AttemptsInHand(context)
+    this.maker = new AttemptMaker(context, this.attempts, () => this.sleeper.wake())
   }
 
-  /** Sends all `pushes` and all due attempts. Throws the error that it fails with. */
-  async run(pushes: AsyncIterable<UserPush>): Promise<LoopEnd> {
-    const wake = () => this.wakeAll()
-    this.context.stop.addEventListener('abort', wake)
-    const planning = this.planAhead(pushes)
+  /** Throws the error that it fails with. */
+  async run(): Promise<LoopEnd> {
+    const { stop, clock } = this.context
+    const wake = () => this.sleeper.wake()
+    stop.addEventListener('abort', wake)
+    void this.plan()
     try {
       await this.receiver.begin(wake)
       this.end = await this.fill()
@@ -59,15 +56,10 @@ export class PushLoop {
       this.fail(error)
     }
     this.plannedAll = true
-    this.wakeAll()
-    this.context.clock.cancel(this.paceTimer)
-    await planning
-    // attempts under way are finished and recorded, unless the database stays away: then they count as lost
-    while (this.onWire > 0 || (this.attempts.underWayCount > 0 && this.failure === undefined))
-      await this.sleeper.sleep(1_000)
-    await this.attempts.flushed()
+    clock.cancel(this.paceTimer)
+    await this.finish()
     this.receiver.pause()
-    this.context.stop.removeEventListener('abort', wake)
+    stop.removeEventListener('abort', wake)
     if (this.end === undefined || this.failure !== undefined) throw this.failure
     await this.receiver.end(this.end.is !== 'done')
     await this.attempts.giveBack(this.end.is === 'leaving' ? 'then' : 'now')
@@ -89,33 +81,45 @@ export class PushLoop {
 
   private fail(error: unknown): void {
     this.failure ??= error
-    this.wakeAll()
-  }
-
-  private wakeAll(): void {
     this.sleeper.wake()
-    this.planningSleeper.wake()
   }
 
-  private async planAhead(pushes: AsyncIterable<UserPush>): Promise<void> {
+  /** Attempts under way are finished and recorded, unless the database stays away: then they count as lost. */
+  private async finish(): Promise<void> {
+    while (this.onWire > 0 || this.attempts.ending > 0) {
+      try {
+        await this.wait(1_000)
+      } catch (error) {
+        this.fail(error)
+        if (this.onWire === 0) break
+        await this.sleeper.sleep(1_000)
+      }
+    }
+    // what is being planned comes to its end before that
+    await this.pushes.return(undefined).catch((error) => this.fail(error))
+  }
+
+  /** Plans ahead until enough pushes wait to be begun. */
+  private async plan(): Promise<void> {
+    if (this.isPlanning) return
+    this.isPlanning = true
     try {
-      for await (const push of pushes) {
+      while (this.planned.length < plannedMax && !this.stopping && !this.plannedAll) {
+        const { done, value } = await this.pushes.next()
+        if (done) this.plannedAll = true
         // the loop waits for the first push; one turn later it also finds those that were planned at the same moment
-        if (this.planned.push(push) === 1) this.context.clock.soon(() => this.sleeper.wake())
-        while (this.planned.length >= plannedMax && !this.stopping && !this.plannedAll)
-          await this.planningSleeper.sleep(1_000)
-        if (this.stopping || this.plannedAll) break
+        else if (this.planned.push(value) === 1) this.context.clock.soon(() => this.sleeper.wake())
       }
     } catch (error) {
       this.fail(error)
     }
-    this.plannedAll = true
-    this.sleeper.wake()
+    this.isPlanning = false
+    if (this.plannedAll) this.sleeper.wake()
   }
 
   /**
    * How many more attempts may be recorded now. `recordPushes`, which begins planned pushes, takes outcomes along, and these make room.
-   * Due attempts are recorded without outcomes, so their room comes once outcomes are flushed, which wakes the loop.
+   * Due attempts are recorded without outcomes, so their room comes once these are recorded.
    */
   private room(next: 'due' | 'planned', { firsts, seconds }: Permission & { is: 'go' }): number {
     const { concurrency } = this.context.settings
@@ -133,7 +137,6 @@ export class PushLoop {
 
   private async fill(): Promise<LoopEnd> {
     while (!this.stopping) {
-      this.hasPacedSeconds = this.receiver.pace.untilSecond() > 0
       this.drain()
       let permission = this.receiver.ask(this.work)
       if (permission.is !== 'go' && !this.receiver.hasTry) {
@@ -156,7 +159,7 @@ export class PushLoop {
         case 'look':
           break
         case 'wait':
-          await this.sleeper.sleep(permission.ms)
+          await this.wait(permission.ms)
       }
     }
     return { is: 'stopped' }
@@ -164,7 +167,14 @@ export class PushLoop {
 
   private get work(): Work {
     const open = this.attempts.ready.length + this.onWire
-    return { open, isIdle: open === 0 && this.attempts.isIdle }
+    return { open, isIdle: open === 0 && this.attempts.unfinished === 0 }
+  }
+
+  /** Records the outcomes that have gathered; where none have, sleeps for `ms`, until there may be something to do. */
+  private async wait(ms: number): Promise<void> {
+    const { untilRecording } = this.attempts
+    if (untilRecording <= 0) await this.attempts.recordOutcomes()
+    else await this.sleeper.sleep(Math.min(ms, untilRecording))
   }
 
   private noteEnd({ why }: Permission & { is: 'end' }): LoopEnd {
@@ -176,13 +186,17 @@ export class PushLoop {
 
   /** No trouble is known: records attempts to make, or waits for some. Returns how the loop ends, if it does. */
   private async goOn(permission: Permission & { is: 'go' }): Promise<LoopEnd | undefined> {
-    this.attempts.due.holdSeconds(permission.seconds === 0 || this.hasPacedSeconds)
+    const { attempts, planned } = this
+    const pacedMs = this.receiver.pace.untilSecond()
+    const only = permission.seconds === 0 || pacedMs > 0 ? 'first' : undefined
     // due attempts come first
-    const next = this.attempts.isDue ? 'due' : this.planned.length > 0 ? 'planned' : undefined
+    const next = attempts.due.untilNext(only) <= 0 ? 'due' : planned.length > 0 ? 'planned' : undefined
     const room = next === undefined ? 0 : this.room(next, permission)
-    if (next !== undefined && room > 0) await (next === 'due' ? this.attempts.recordDue(room) : this.beginPlanned(room))
-    else if (next === undefined && this.attempts.isIdle && this.plannedAll) return await this.findEnd()
-    else await this.sleeper.sleep(this.untilNextWork())
+    if (next === 'due' && room > 0) await attempts.recordDue(room, only)
+    else if (next === 'planned' && room > 0) await this.beginPlanned(room)
+    else if (next !== undefined || attempts.unfinished > 0 || !this.plannedAll)
+      await this.wait(this.untilNextWork(only, pacedMs))
+    else return await this.findEnd(only, pacedMs)
     return undefined
   }
 
@@ -208,27 +222,23 @@ export class PushLoop {
     await this.sleeper.sleep(againMs)
   }
 
-  private untilNextWork(): number {
-    const { at } = this.attempts.due
-    const due = at === undefined ? 60_000 : at - this.context.clock.now()
-    // the pace may allow them by now: the loop must look again, or it would sleep too long
-    const paced = this.hasPacedSeconds ? this.receiver.pace.untilSecond() : 60_000
-    return Math.max(5, Math.min(due > 0 ? due : 1_000, paced))
+  /** `pacedMs`: how long the pace holds second attempts back. */
+  private untilNextWork(only: AttemptKind | undefined, pacedMs: number): number {
+    const due = this.attempts.due.untilNext(only)
+    return Math.max(5, Math.min(due > 0 ? due : 1_000, pacedMs > 0 ? pacedMs : 60_000))
   }
 
   /** Looks once more for abandoned deliveries. Returns how the loop ends; otherwise waits for the next attempt. */
-  private async findEnd(): Promise<LoopEnd | undefined> {
-    if ((await this.attempts.recordDue(1)) > 0) return undefined
+  private async findEnd(only: AttemptKind | undefined, pacedMs: number): Promise<LoopEnd | undefined> {
+    const { due } = this.attempts
+    if ((await this.attempts.recordDue(1, only)) > 0) return undefined
     if (await this.receiver.noteNoFirstsLeft()) return undefined
-    if (this.hasPacedSeconds && (await this.attempts.findNext()) !== undefined) {
-      await this.sleeper.sleep(this.untilNextWork())
-      return undefined
-    }
-    const { at } = this.attempts.due
-    if (at === undefined) return { is: 'done' }
-    if (at - this.context.clock.now() > this.context.patienceMs) return { is: 'leaving' }
+    if (only === 'first') await due.noteNext('second', 0)
+    const untilMs = due.untilNext()
+    if (untilMs === Number.POSITIVE_INFINITY) return { is: 'done' }
+    if (untilMs > this.context.patienceMs) return { is: 'leaving' }
     // a stop that came meanwhile did not wake the loop
-    if (!this.stopping) await this.sleeper.sleep(this.untilNextWork())
+    if (!this.stopping) await this.sleeper.sleep(this.untilNextWork(only, pacedMs))
     return undefined
   }
 
@@ -243,7 +253,7 @@ export class PushLoop {
     if (batch.length === 0) return
     const recording = this.attempts.recordPushes(batch, room)
     // planning goes on while the database has the statement, not before
-    this.context.clock.soon(() => this.planningSleeper.wake())
+    this.context.clock.soon(() => void this.plan())
     const { pushes, counted } = await recording
     if (pushes.length === 0) return
     this.maker.forgetBodies()
