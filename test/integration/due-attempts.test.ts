@@ -5,16 +5,18 @@ import { systemClock } from '../../src/base/clock.ts'
 import { databaseLeases, withWorker } from '../../src/db/leases.ts'
 import { DueAttempts } from '../../src/push/attempts/due-attempts.ts'
 import { databaseLedger } from '../../src/push/database/database-ledger.ts'
+import { RunRecords } from '../../src/push/run/run-records.ts'
 import { createDatabase } from '../support/database.ts'
 
 // The second attempt waited for the next failure, or for the end of all first ones.
 test('an attempt that becomes due while it is asked which is next is not forgotten', async (t) => {
   const { db } = await (await createDatabase(t)).open()
   await withWorker(databaseLeases(db), 60_000, async (worker) => {
-    const records = { run: { runId: 0, server: worker.server }, note: () => {} }
+    const scope = { takeover: 'own', owedOnly: false } as const
     const receiver = { usesGzip: false }
     const ledger = databaseLedger(db)
-    const due = new DueAttempts({ ledger, clock: systemClock, worker, takeover: 'own', records, receiver })
+    const records = new RunRecords(ledger.runs, worker, 0)
+    const due = new DueAttempts({ ledger, clock: systemClock, worker, scope, records, receiver })
     const asking = due.noteNext(undefined, 1)
     due.note('second', 5_000)
     await asking

@@ -10,9 +10,9 @@ import { PushLoop } from '../../src/push/attempts/loop.ts'
 import type { LoopContext } from '../../src/push/attempts/loop-context.ts'
 import type { PaceWatch } from '../../src/push/receiver/pace-watch.ts'
 import { Receiver } from '../../src/push/receiver/receiver.ts'
+import { RunRecords } from '../../src/push/run/run-records.ts'
 import { PlannedPushes } from '../../src/push/whom/planned-pushes.ts'
 import { UserCount } from '../../src/push/whom/user-count.ts'
-import { plainVault } from '../../src/secrets/vault.ts'
 import { LedgerModel } from '../simulate/ledger-model.ts'
 import { modelLedger } from '../simulate/model-ledger.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
@@ -127,8 +127,8 @@ async function start({ clock, users, concurrency, gate = () => undefined, take }
   const planned = new PlannedPushes({ ledger, worker, run, settings, reporter, stop, onHeld })
   const context: LoopContext = {
     ...{ ledger, wire, clock, reporter, settings, worker, run, planned, receiver, stop },
-    ...{ takeover: 'own', vault: plainVault, users: new UserCount(), patienceMs: Number.POSITIVE_INFINITY },
-    records: { run: { runId, server: worker.server }, note: () => {} },
+    ...{ users: new UserCount(), scope: { takeover: 'own', owedOnly: false } },
+    records: new RunRecords(ledger.runs, worker, runId),
   }
   const loop = new PushLoop(context, planned.ofUsers([...model.state.users.values()], 'single'))
   const count = (what: string) => statements.filter((statement) => statement === what).length

@@ -5,7 +5,7 @@ import { GzipBodies } from '../../deliveries/gzip-body.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
 import { isAtHand } from '../../leads/lead-store.ts'
 import { receiverKeyOf } from '../../secrets/cipher.ts'
-import { openIntact } from '../../secrets/vault.ts'
+import { openIntact, plainVault } from '../../secrets/vault.ts'
 import type { AttemptsInHand } from './attempts-in-hand.ts'
 import type { LoopContext } from './loop-context.ts'
 
@@ -73,8 +73,9 @@ export class AttemptMaker {
 
   /** Undefined if no attempt can be made: the stored key is damaged, or this process lacks the key that it is encrypted with. */
   private async openReceiverKey(attempt: RecordedAttempt): Promise<string | undefined> {
+    const { vault = plainVault, receiver } = this.context
     try {
-      const receiverKey = await openIntact(this.context.vault, attempt.receiverKey, receiverKeyOf(attempt.email))
+      const receiverKey = await openIntact(vault, attempt.receiverKey, receiverKeyOf(attempt.email))
       if (receiverKey !== undefined) return receiverKey
     } catch (error) {
       this.lackOfKey ??= error
@@ -82,7 +83,7 @@ export class AttemptMaker {
       await this.attempts.takeBack(attempt)
       return undefined
     }
-    await this.context.receiver.noteNotMade(attempt)
+    await receiver.noteNotMade(attempt)
     this.attempts.noteOutcome(attempt, damagedKey)
     return undefined
   }

@@ -120,8 +120,12 @@ export class AttemptsInHand {
   }
 
   private async endAbandoned(): Promise<void> {
-    const { ledger, worker, takeover } = this.context
-    const ended = await ledger.attempts.endAbandoned({ workerIds: worker.ids, takeover, known: this.keys() })
+    const { ledger, worker, scope } = this.context
+    const ended = await ledger.attempts.endAbandoned({
+      workerIds: worker.ids,
+      takeover: scope.takeover,
+      known: this.keys(),
+    })
     await this.countUsers(ended)
     this.tell(ended)
     await ledger.rideOut(() => worker.renew())

@@ -1,10 +1,11 @@
 /** Knows when the next attempts of this process are due, by its own clock, and has those recorded that are. */
 import type { AttemptKind, DueFrom } from '../../deliveries/due.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
+import type { DueLook } from '../ledger.ts'
 import type { Receiver } from '../receiver/receiver.ts'
 import type { LoopContext } from './loop-context.ts'
 
-type Context = Pick<LoopContext, 'ledger' | 'clock' | 'worker' | 'takeover' | 'records'> & {
+type Context = Pick<LoopContext, 'ledger' | 'clock' | 'worker' | 'scope' | 'records'> & {
   receiver: Pick<Receiver, 'usesGzip'>
 }
 
@@ -22,7 +23,7 @@ export class DueAttempts {
 
   constructor(context: Context) {
     this.context = context
-    const at = context.takeover === 'own' ? Number.POSITIVE_INFINITY : 0
+    const at = context.scope.takeover === 'own' ? Number.POSITIVE_INFINITY : 0
     this.at = { first: at, second: at }
   }
 
@@ -42,6 +43,11 @@ export class DueAttempts {
     for (const kind of kindsOf(undefined)) this.at[kind] = 0
   }
 
+  private look(only: AttemptKind | undefined): DueLook {
+    const { worker, scope } = this.context
+    return { workerIds: worker.ids, takeover: scope.takeover, only }
+  }
+
   /** Records up to `room` attempts that are due, none of those in hand, whose keys `inHand` returns. */
   async take(room: number, only: AttemptKind | undefined, inHand: () => string[]): Promise<RecordedAttempt[]> {
     const look = () => this.context.ledger.rideOut((isRepeat) => this.takeOnce(room, only, isRepeat, inHand()))
@@ -58,12 +64,12 @@ export class DueAttempts {
     isRepeat: boolean,
     inHand: string[],
   ): Promise<RecordedAttempt[]> {
-    const { ledger, worker, takeover, records, receiver } = this.context
+    const { ledger, records, receiver } = this.context
     const unheard = isRepeat ? await this.findUnheard(inHand) : []
     if (unheard.length > 0) return unheard
     const { run } = records
     const gzip = receiver.usesGzip
-    const look = { workerIds: worker.ids, limit: room, takeover, known: inHand, only, from: this.from, gzip, ...run }
+    const look = { ...this.look(only), from: this.from, limit: room, known: inHand, gzip, ...run }
     const { attempts, next, statement } = await ledger.attempts.recordDue(look)
     if (attempts.length > 0) records.note(statement, run)
     if (next !== undefined) this.from = next
@@ -79,16 +85,14 @@ export class DueAttempts {
 
   /** In how many milliseconds the next attempt of that kind is due, by the ledger; null: none waits. */
   async findNext(only: AttemptKind): Promise<number | null> {
-    const { ledger, worker, takeover } = this.context
-    return await ledger.attempts.findNextDue({ workerIds: worker.ids, takeover, only })
+    return await this.context.ledger.attempts.findNextDue(this.look(only))
   }
 
   /** Learns from the ledger when the next attempt is due, behind those that were `taken` by the last look. */
   async noteNext(only: AttemptKind | undefined, taken: number): Promise<void> {
-    const { ledger, worker, takeover } = this.context
     // not later: news that arrive during the query must not be lost
     for (const kind of kindsOf(only)) this.at[kind] = Number.POSITIVE_INFINITY
-    const ms = await ledger.attempts.findNextDue({ workerIds: worker.ids, takeover, only, from: this.from })
+    const ms = await this.context.ledger.attempts.findNextDue({ ...this.look(only), from: this.from })
     if (ms === null) return
     for (const kind of kindsOf(only)) this.note(kind, Math.max(ms + 2, taken === 0 ? lockedMs : 2))
   }

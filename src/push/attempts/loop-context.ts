@@ -1,37 +1,23 @@
-/** The context that the loop around a push and its parts share. */
-import type { Clock } from '../../base/clock.ts'
+/** The context that the loops of a run and their parts share. */
 import type { Worker } from '../../db/leases.ts'
-import type { Takeover } from '../../deliveries/ledger.ts'
 import type { Run } from '../../deliveries/runs.ts'
-import type { Vault } from '../../secrets/vault.ts'
-import type { Ledger } from '../ledger.ts'
+import type { PushSettings, RunContext } from '../push-request.ts'
 import type { Receiver } from '../receiver/receiver.ts'
-import type { PushReporter } from '../reporter.ts'
 import type { RunRecords } from '../run/run-records.ts'
+import type { Scope } from '../run/scope.ts'
 import type { PlannedPushes } from '../whom/planned-pushes.ts'
 import type { UserCount } from '../whom/user-count.ts'
-import type { Wire } from '../wire.ts'
 
-export interface LoopContext {
-  ledger: Ledger
-  wire: Wire
-  clock: Clock
-  reporter: PushReporter
-  settings: { concurrency: number; retryDelayMs: number }
+export interface LoopContext extends Pick<RunContext, 'ledger' | 'wire' | 'clock' | 'reporter' | 'vault' | 'stop'> {
+  settings: Pick<PushSettings, 'concurrency' | 'retryDelayMs'>
+  scope: Pick<Scope, 'takeover' | 'owedOnly'>
   worker: Worker
   run: Run
-  records: Pick<RunRecords, 'run' | 'note'>
-  /** Which abandoned deliveries the run may take over. */
-  takeover: Takeover
+  records: RunRecords
   /** Counts each user whose push is begun or resumed. */
   users: UserCount
-  /** Opens the receiver keys. */
-  vault: Vault
   /** Reads the leads of its plans, and plans pushes anew after an erasure. */
   planned: PlannedPushes
-  /** A second attempt that is due later than this is left to another run. */
-  patienceMs: number
-  /** Belongs to the run: all its loops share it. */
+  /** What the run knows of the receiver. */
   receiver: Receiver
-  stop: AbortSignal
 }

@@ -15,6 +15,8 @@ import { AttemptMaker } from './attempt-maker.ts'
 import { AttemptsInHand, isWorthStatement } from './attempts-in-hand.ts'
 import type { LoopContext } from './loop-context.ts'
 
+/** `serve` runs few pushes at once: one that sends owed pushes does not wait longer than this for a second attempt. */
+const owedPatienceMs = 2_000
 /** After a try that could not be recorded. */
 const againMs = 250
 
@@ -236,7 +238,7 @@ export class PushLoop {
     if (only === 'first') await due.noteNext('second', 0)
     const untilMs = due.untilNext()
     if (untilMs === Number.POSITIVE_INFINITY) return { is: 'done' }
-    if (untilMs > this.context.patienceMs) return { is: 'leaving' }
+    if (this.context.scope.owedOnly && untilMs > owedPatienceMs) return { is: 'leaving' }
     // a stop that came meanwhile did not wake the loop
     if (!this.stopping) await this.sleeper.sleep(this.untilNextWork(only, pacedMs))
     return undefined
