@@ -3,7 +3,7 @@ import { formatCount } from './amounts.ts'
 
 export interface Column {
   head: string
-  /** Aligned to the right; on a page it sorts by value, the largest first. */
+  /** Aligned to the right. */
   isNumber?: boolean
   /** Long text, which may be cut on a narrow terminal, and break anywhere on a page. */
   wide?: boolean
@@ -13,8 +13,6 @@ export type Tone = 'good' | 'bad' | 'doubtful' | 'faint'
 
 interface ToldCell {
   text: string
-  /** The value to sort by, if that is not the text. */
-  sort?: number | string
   tone?: Tone
 }
 
@@ -33,6 +31,5 @@ export const toned = (text: string, tone: Tone): Cell => ({ text, tone })
 /** A number of things, which has its tone above 0. */
 export const counted = (value: number, tone?: Tone): Cell => ({
   text: formatCount(value),
-  sort: value,
   ...(value > 0 && tone && { tone }),
 })

@@ -23,7 +23,7 @@ export async function report(
       const seconds = secondsSince(startedAt)
       const { period } = figures.status
       const findings = figures.alarms.map(toFindingLine)
-      const line = { type: 'report', file: out, bytes: size, period, seconds, sampled: figures.isSampled, findings }
+      const line = { type: 'report', file: out, bytes: size, period, seconds, findings }
       // standard output may have the page itself
       const texts = [`${paint('bold', out)}  ${bytes(size)}`, `${period}: ${buildHeadline(figures)}`]
       await io.out.result(line, out === '-' ? [] : texts)

@@ -19,8 +19,6 @@ export interface Finding {
   what: string
   /** What to do, in whole sentences. */
   toDo?: string | undefined
-  /** For a headline: the end of `Somebody should look at …`. */
-  about?: string
 }
 
 /** A finding whose other fields the caller adds. */

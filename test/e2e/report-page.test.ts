@@ -40,7 +40,7 @@ test('report writes one page that only its owner may read, and says the same as 
   const { size, mode } = statSync(file)
   assert.deepEqual(
     { ...line, seconds: 0, findings: [] },
-    { type: 'report', file, bytes: size, period: line.period, seconds: 0, sampled: false, findings: [] },
+    { type: 'report', file, bytes: size, period: line.period, seconds: 0, findings: [] },
   )
   const [checked] = (await callProgram(['status', '--check', '--json'], { env })).json
   assert.ok(line.findings.length > 1)
@@ -60,7 +60,7 @@ test('report writes one page that only its owner may read, and says the same as 
   ] as const) {
     assert.equal(figure(name), String(value))
   }
-  assert.match(page, /<h1>Somebody should look at deliveries that failed or may not have arrived.* and \d more\.<\/h1>/)
+  assert.match(page, /<h1>\d things need attention\.<\/h1>/)
   assert.match(page, /run <code>leadpush push --failed --unknown<\/code>/)
 })
 
@@ -68,8 +68,7 @@ test('data appear as text, and no secret gets onto the page', () => {
   const page = readFileSync(file, 'utf8')
   assert.ok(page.includes('&lt;script&gt;alert(1)&lt;/script&gt;@example.com'))
   assert.ok(page.includes('&lt;img src=x onerror=alert(2)&gt;'))
-  assert.equal(page.match(/<script/g)?.length, 1)
-  assert.doesNotMatch(page, /<img|a-receiver-key-to-hide|whsec_|hooks\.example\.com\/catch/)
+  assert.doesNotMatch(page, /<script|<img|a-receiver-key-to-hide|whsec_|hooks\.example\.com\/catch/)
   assert.match(page, /hooks\.example\.com, [0-9a-f-]{36}/)
 })
 
@@ -126,13 +125,13 @@ for (const [width, colorScheme] of [
       const widths = await page
         .locator('.plot svg:visible')
         .evaluateAll((drawings) => drawings.map((drawing) => drawing.getBoundingClientRect().width))
-      assert.equal(widths.length, 3)
+      assert.equal(widths.length, 2)
       for (const drawn of widths) assert.ok(drawn > 200 && drawn <= width, String(drawn))
       // the columns that say why and what to do once lay beyond the edge of the screen
       const sides = await page
         .locator('.table:visible :is(th, td)')
         .evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().right))
-      assert.ok(sides.length > 100)
+      assert.ok(sides.length > 30)
       for (const right of sides) assert.ok(right <= width, String(right))
       // folded away, the same figures are there as tables
       await page.locator('summary').first().click()
@@ -142,52 +141,12 @@ for (const [width, colorScheme] of [
   })
 }
 
-test('a table is sorted and searched by mouse and by keyboard', { skip }, async () => {
-  await withPage(file, {}, async (page) => {
-    const table = page.locator('.table', { has: page.getByRole('heading', { name: 'Users in trouble' }) })
-    const users = () => table.locator('tbody tr:not([hidden]) th').allTextContents()
-    const all = await users()
-    assert.ok(all.length >= 20)
-    const head = table.getByRole('columnheader', { name: 'user' })
-    await head.getByRole('button').click()
-    assert.equal(await head.getAttribute('aria-sort'), 'ascending')
-    const numeric = new Intl.Collator('en', { numeric: true })
-    assert.deepEqual(await users(), all.toSorted(numeric.compare))
-    await page.keyboard.press('Enter')
-    assert.equal(await head.getAttribute('aria-sort'), 'descending')
-    assert.deepEqual(await users(), all.toSorted(numeric.compare).reverse())
-
-    const failed = table.getByRole('columnheader', { name: 'failed' })
-    await page.keyboard.press('Tab')
-    await page.keyboard.press('Space')
-    assert.equal(await failed.getAttribute('aria-sort'), 'descending')
-    assert.equal(await head.getAttribute('aria-sort'), null)
-    const counts = (await table.locator('tbody td:nth-child(2)').allTextContents()).map(Number)
-    assert.deepEqual(
-      counts,
-      counts.toSorted((a, b) => b - a),
-    )
-
-    const search = table.getByRole('searchbox')
-    await search.focus()
-    await page.keyboard.type('SCRIPT  alert')
-    assert.deepEqual(await users(), [hostile])
-    assert.equal(await table.locator('output').textContent(), `1 of ${all.length}`)
-    await search.fill('')
-    assert.equal((await users()).length, all.length)
-  })
-})
-
-test('without script, and on paper, the page says all the same', { skip }, async () => {
-  const rows = await withPage(file, { withoutScript: true, width: 390 }, async (page) => {
-    assert.equal(await findOverflow(page), 0)
-    assert.equal(await page.locator('button, input').count(), 0)
-    return await page.locator('tr').count()
-  })
+test('on paper the page is light, and says all the same', { skip }, async () => {
   await withPage(file, { colorScheme: 'dark' }, async (page) => {
-    assert.equal(await page.locator('tr').count(), rows)
+    const rows = await page.locator('tr').count()
     await page.emulateMedia({ media: 'print', colorScheme: 'dark' })
     assert.equal(await page.evaluate('getComputedStyle(document.body).backgroundColor'), 'rgb(255, 255, 255)')
-    assert.equal(await page.locator('.search').first().isVisible(), false)
+    assert.equal(await page.locator('tr').count(), rows)
+    assert.equal(await findOverflow(page), 0)
   })
 })

@@ -34,8 +34,8 @@ const findOutcomes = async ({ db }: PushHouse) =>
   (await db.selectFrom('runs').select('outcome').orderBy('started_at').execute()).map(({ outcome }) => outcome)
 const seen = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, feedMaxAgeMs: undefined }
 const alarmsOf = async ({ db }: PushHouse) =>
-  (await findAlarms(db, await findStatus(db, seen), seen)).map(({ about }) => about)
-const lossAlarm = 'a database that lost records of a push'
+  (await findAlarms(db, await findStatus(db, seen), seen)).map(({ code }) => code)
+const lossAlarm = 'lost'
 
 // It wrote again from memory what was gone, a tenth of the push's code, and was wrong about some of it.
 test('a push whose records are gone begins nothing more and says so; status tells until the next has served everybody', async (t) => {

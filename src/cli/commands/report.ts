@@ -3,7 +3,7 @@ import { describe, jsonObject, option } from '../describe.ts'
 
 export const report = describe({
   name: 'report',
-  about: 'Write one HTML page: the weeks, deliveries that did not arrive and why, the receiver, the listings.',
+  about: 'Write one HTML page: the weeks, deliveries that did not arrive and why, hooks, the listings.',
   options: [
     option('--out <file>', 'write the page to this file, replacing it; - is standard output').makeOptionMandatory(),
     jsonObject(),
@@ -17,8 +17,7 @@ Examples:
   leadpush report --out report.html
   leadpush report --out - | ssh web.example.com 'cat > report.html'
 
---json prints {"type":"report","file","bytes","period","seconds","sampled",
-"findings"}.`,
+--json prints {"type":"report","file","bytes","period","seconds","findings"}.`,
   settings: ['timeZone', 'maxLeadAgeMs', 'feedMaxAgeMs', 'keepAnswers'],
   database: 'reads long',
   work: async () => (await import('../report.ts')).report,

@@ -1,10 +1,9 @@
 /**
- * Builds a page as one file. It contains its style and script, and its policy lets nothing else run or load: so it works as a
- * mail attachment, and makes no request.
+ * Builds a page as one file. It contains its style, and its policy lets nothing run or load: so it works as a mail attachment, and makes
+ * no request.
  */
 import { createHash } from 'node:crypto'
 import { type Html, html, trusted, withCode } from './html.ts'
-import { script } from './script.ts'
 import { style } from './style.ts'
 
 /** The content of a page; `title` is its name in the browser. */
@@ -18,13 +17,7 @@ export interface PageParts {
 
 const hashOf = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 
-const policy = [
-  "default-src 'none'",
-  `style-src ${hashOf(style)}`,
-  `script-src ${hashOf(script)}`,
-  "base-uri 'none'",
-  "form-action 'none'",
-].join('; ')
+const policy = ["default-src 'none'", `style-src ${hashOf(style)}`, "base-uri 'none'", "form-action 'none'"].join('; ')
 
 /** The whole file. The policy forbids `style` attributes, event handlers, images and links to files in the parts. */
 export function buildDocument({ title, header, main, footer }: PageParts): string {
@@ -50,7 +43,6 @@ ${main}
 <footer>
 ${footer}
 </footer>
-<script>${trusted(script)}</script>
 </body>
 </html>
 `.text

@@ -24,12 +24,10 @@ export interface BarParts {
   series: readonly Series[]
   /** Words a mark of the value axis. */
   format(value: number): string
-  /** The widths of the two drawings. */
-  widthsPx?: readonly [narrow: number, broad: number]
 }
 
 const margin = { top: 10, right: 4, bottom: 26, left: 52 }
-const defaultWidths = [340, 660] as const
+const widths = { narrow: 340, broad: 900 } as const
 const height = 220
 const categoryWidthPx = 46
 
@@ -75,8 +73,8 @@ function buildGrid(
   })
 }
 
-function drawBars(parts: BarParts, width: number, size: 'narrow' | 'broad'): Html {
-  const { categories, series, format } = parts
+function drawBars({ categories, series, format }: BarParts, size: keyof typeof widths): Html {
+  const width = widths[size]
   const totals = categories.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))
   const top = Math.max(1, ...totals)
   const y = scaleLinear([0, top], [height - margin.bottom, margin.top]).nice(4)
@@ -126,17 +124,10 @@ ${table && html`<details><summary>${title}: as a table</summary>${buildTable({ .
 `
 }
 
-function drawTwice(name: string, parts: BarParts): Html {
-  const [narrow, broad] = parts.widthsPx ?? defaultWidths
-  // by the room that the broad drawing needs
-  const room = broad <= 520 ? 'half' : broad <= 700 ? 'full' : 'vast'
-  return html`<div class="plot ${room}" role="img" aria-label="${name}">${drawBars(parts, narrow, 'narrow')}${drawBars(parts, broad, 'broad')}</div>`
-}
-
 /** Stacked bars with their legend, or a word if there is nothing to draw; `name` is read out. */
 export function buildBars(name: string, parts: BarParts): Html {
   const isNone = parts.series.every(({ values }) => values.every((value) => value <= 0))
   if (isNone) return html`<p class="note">None.</p>`
   const isSingle = parts.series.length === 1
-  return html`${drawTwice(name, parts)}${!isSingle && buildLegend(parts.series)}`
+  return html`<div class="plot" role="img" aria-label="${name}">${drawBars(parts, 'narrow')}${drawBars(parts, 'broad')}</div>${!isSingle && buildLegend(parts.series)}`
 }

@@ -53,16 +53,12 @@ footer { margin-top: clamp(3rem, 6vw, 4.5rem); padding-top: 1.25rem; border-top:
 .figures dd small { display: block; margin-top: 0.25rem; color: var(--muted); font-weight: 400; line-height: 1.4; letter-spacing: 0 }
 
 figure { margin: 1.5rem 0 0; min-width: 0 }
-.uneven { display: grid; gap: 0 clamp(2rem, 4vw, 3.5rem) }
-@media (min-width: 64rem) { .uneven { grid-template-columns: 1.6fr 1fr } }
 figcaption p { margin: 0.25rem 0 0; color: var(--muted); font-size: 0.9375rem }
 svg { display: block; max-width: 100%; height: auto; overflow: visible }
 .drawing, figure:not(:has(.drawing)) { container-type: inline-size }
 .plot, .drawing > svg { margin-top: 1rem }
 .plot svg { width: 100% } .plot .narrow { max-width: 26rem } .plot .broad { display: none }
-@container (min-width: 26rem) { .half .narrow { display: none } .half .broad { display: block } }
-@container (min-width: 36rem) { .full .narrow { display: none } .full .broad { display: block } }
-@container (min-width: 42rem) { .vast .narrow { display: none } .vast .broad { display: block } }
+@container (min-width: 42rem) { .plot .narrow { display: none } .plot .broad { display: block } }
 svg text { fill: var(--muted); font-size: 12px }
 svg .grid { stroke: var(--line) } svg .base { stroke: var(--border) }
 .fill-delivered { fill: var(--delivered) } .fill-failed { fill: var(--failed) } .fill-unknown { fill: var(--unknown) }
@@ -75,19 +71,8 @@ details { margin-top: 0.75rem; font-size: 0.875rem }
 summary { width: fit-content; color: var(--accent); cursor: pointer }
 details .table { margin-top: 0.5rem }
 
-.table { margin-top: 0.5rem }
-
-.bars { display: grid; gap: 1rem; margin: 1.25rem 0 0; padding: 0; list-style: none; font-size: 0.9375rem }
-.bars p { max-width: none }
-.bar { width: 100%; height: 0.625rem; margin-top: 0.375rem; border-radius: 3px }
-.bar .ground { fill: var(--line) }
-
 .table { margin-top: 2.5rem } .intro + .table, h2 + .table { margin-top: 1.5rem }
-.tools { display: flex; flex-wrap: wrap; align-items: center; gap: 0.5rem 1rem; margin-bottom: 0.5rem }
-.tools h3 { margin-right: auto }
-.tools output { color: var(--muted); font-size: 0.875rem }
-.search { display: flex; align-items: center; gap: 0.625rem; color: var(--muted); font-size: 0.875rem }
-.search input { width: min(20rem, 55vw); padding: 0.375rem 0.625rem; border: 1px solid var(--skipped); border-radius: 6px; background: var(--ground); color: var(--text); font: inherit }
+.table h3 { margin-bottom: 0.5rem }
 .scroll { overflow: auto; max-height: 34rem }
 .scroll thead { position: sticky; top: 0; z-index: 1; background: var(--ground) }
 table { width: 100%; border-collapse: collapse; font-size: 0.9375rem; line-height: 1.4 }
@@ -97,17 +82,10 @@ thead th { color: var(--muted); font-size: 0.8125rem; white-space: nowrap; verti
 .number { text-align: right; white-space: nowrap }
 td:not(.wide), th:not(.wide) { white-space: nowrap }
 .wide { min-width: min(15rem, 54vw); max-width: 34rem; overflow-wrap: anywhere }
-thead button { margin: 0; padding: 0.125rem 0; border: 0; background: none; color: inherit; font: inherit; cursor: pointer }
-thead button::after { content: '\\2195'; display: inline-block; width: 1em; margin-left: 0.125rem; text-align: center; opacity: 0.55 }
-thead [aria-sort] { color: var(--text) }
-[aria-sort='ascending'] button::after { content: '\\2191'; opacity: 1 } [aria-sort='descending'] button::after { content: '\\2193'; opacity: 1 }
 @media screen and (max-width: 40rem) {
-  .stacked thead { position: static }
-  .stacked thead tr { display: flex; flex-wrap: wrap; gap: 0 1rem; padding: 0.25rem 0; border-bottom: 1px solid var(--line) }
-  .stacked thead tr::before { content: 'Sort by'; color: var(--muted); font-size: 0.8125rem; padding: 0.125rem 0 }
-  .stacked thead:not(:has(button)) { display: none }
-  .stacked tbody tr:not([hidden]) { display: flex; flex-wrap: wrap; gap: 0.125rem 1rem; padding: 0.75rem 0; border-bottom: 1px solid var(--line) }
-  .stacked tbody :is(th, td), .stacked thead th { display: block; min-width: 0; max-width: none; padding: 0; border: 0; text-align: left; white-space: normal; overflow-wrap: anywhere }
+  .stacked thead { display: none }
+  .stacked tbody tr { display: flex; flex-wrap: wrap; gap: 0.125rem 1rem; padding: 0.75rem 0; border-bottom: 1px solid var(--line) }
+  .stacked tbody :is(th, td) { display: block; min-width: 0; max-width: none; padding: 0; border: 0; text-align: left; white-space: normal; overflow-wrap: anywhere }
   .stacked tbody th { flex-basis: 100%; font-weight: 600 }
   .stacked td.wide { flex-basis: 100% }
   .stacked td:empty { display: none }
@@ -116,11 +94,11 @@ thead [aria-sort] { color: var(--text) }
 @media print {
   @page { margin: 15mm }
   body { padding: 0; max-width: none; font-size: 10pt }
-  h1 { font-size: 20pt } h2, .intro, .tools, thead { break-after: avoid }
+  h1 { font-size: 20pt } h2, h3, .intro, thead { break-after: avoid }
   section { margin-top: 2rem }
   figure, tr, .alarms li, .figures { break-inside: avoid }
   thead { display: table-header-group }
-  .search, .tools output, details:not([open]), thead button::after { display: none }
+  details:not([open]) { display: none }
   .scroll { overflow: visible; max-height: none }
   table { font-size: 8.5pt } .wide { min-width: 0 } tbody th:not(.wide) { white-space: normal }
   svg, .alarms li { print-color-adjust: exact; -webkit-print-color-adjust: exact }

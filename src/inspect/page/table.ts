@@ -1,4 +1,4 @@
-/** Builds tables that are complete without a script; the page's script adds sorting and, to long tables, a search. */
+/** Builds the tables of a page. */
 import type { Cell, Column, Table } from '../../base/table.ts'
 import { type Html, html, withCode } from './html.ts'
 
@@ -10,16 +10,13 @@ export interface TableParts extends Table {
   more?: string | undefined
 }
 
-/** A table of this many rows or more gets a search. */
-const searchedRowsMin = 20
-
 /** On a narrow page a row with this many columns, or with a long text, becomes a paragraph: nothing of it is off the screen. */
 const stackedColumnsMin = 5
 
 function buildCell(cell: Cell, column: Column | undefined, isHead: boolean): Html {
-  const { text, sort, tone }: Exclude<Cell, string> = typeof cell === 'string' ? { text: cell } : cell
+  const { text, tone }: Exclude<Cell, string> = typeof cell === 'string' ? { text: cell } : cell
   const names = [column?.isNumber && 'number', column?.wide && 'wide', tone].filter(Boolean).join(' ')
-  const attributes = html`${names && html` class="${names}"`}${!isHead && html` data-head="${column?.head ?? ''}"`}${sort !== undefined && html` data-sort="${sort}"`}`
+  const attributes = html`${names && html` class="${names}"`}${!isHead && html` data-head="${column?.head ?? ''}"`}`
   // long texts come from data, and may run from right to left
   const content = column?.wide ? html`<bdi>${text}</bdi>` : text
   return isHead ? html`<th scope="row"${attributes}>${content}</th>` : html`<td${attributes}>${content}</td>`
@@ -31,10 +28,10 @@ export function buildTable({ caption, captionHidden, columns, rows, more }: Tabl
     ({ head, isNumber }) => html`<th scope="col"${isNumber && html` class="number"`}>${head}</th>`,
   )
   const isStacked = columns.length >= stackedColumnsMin || columns.some(({ wide }) => wide)
-  return html`<div class="${isStacked ? 'table stacked' : 'table'}"${rows.length >= searchedRowsMin && html` data-search="${caption}"`}>
+  return html`<div class="${isStacked ? 'table stacked' : 'table'}">
  ${
    !captionHidden &&
-   html`<div class="tools"><h3>${caption}</h3></div>
+   html`<h3>${caption}</h3>
 `
  }<div class="scroll" role="region" aria-label="Table: ${caption}" tabindex="0">
 <table>

@@ -22,7 +22,6 @@ function* lookAtReceiver({ refused, down }: Status): Generator<Told> {
     yield {
       code: 'down',
       where: 'receiver',
-      about: 'a receiver that is down',
       what: `The receiver has been down since ${minuteOf(down.since)}, as far as the last push found`,
       toDo: 'See why, and once it is up run `leadpush push --resume`: it begins with one attempt, and goes on with all that waits.',
     }
@@ -32,7 +31,6 @@ function* lookAtReceiver({ refused, down }: Status): Generator<Told> {
   yield {
     code: 'refused',
     where: 'receiver',
-    about: `a receiver that answers HTTP ${status} to everybody`,
     what: `Pushes have been held since ${minuteOf(since)}, as ${describeRefusal(status)}`,
     toDo: 'Mend that, then run `leadpush push --all`: it begins with one attempt, at most one an hour, and goes on if the answer differs. With `--accept` it goes on at once.',
   }
@@ -43,7 +41,6 @@ function* lookAtDatabase({ lost }: Status): Generator<Told> {
   yield {
     code: 'lost',
     where: 'database',
-    about: 'a database that lost records of a push',
     what: `On ${minuteOf(lost.since)} the database lost confirmed records of a push, and no push of all users has finished since`,
     toDo: 'Run `leadpush push --resume`; imports, erasures and pushes for single users of the minutes before may have to be repeated.',
   }
@@ -56,21 +53,18 @@ function* lookAtDeliveries(status: Status): Generator<Told> {
     yield {
       code: 'stuck',
       where: 'deliveries',
-      about: `${deliveries} that no process is working on`,
       what: `${deliveries} ${stuck === 1 ? 'waits' : 'wait'} for an attempt, and no process is working on ${stuck === 1 ? 'it' : 'them'}`,
       toDo: refused ? 'Mend the cause of the refusal; the next push goes on.' : resume,
     }
   }
   if (failedWithoutLater + unknownWithoutLater === 0) return
-  const ends = [
-    [failedWithoutLater, 'failed', 'that failed'] as const,
-    [unknownWithoutLater, 'may not have arrived', 'that may not have arrived'] as const,
-  ].filter(([users]) => users > 0)
-  const texts = ends.map(([users, , how]) => `${plural(users, 'user')} ${have(users)} a delivery of ${period} ${how}`)
+  const ends = [[failedWithoutLater, 'failed'] as const, [unknownWithoutLater, 'may not have arrived'] as const]
+  const texts = ends
+    .filter(([users]) => users > 0)
+    .map(([users, how]) => `${plural(users, 'user')} ${have(users)} a delivery of ${period} that ${how}`)
   yield {
     code: 'not-delivered',
     where: 'deliveries',
-    about: `deliveries that ${ends.map(([, end]) => end).join(' or ')}`,
     what: `${texts.join(', ')}, and no later one was delivered`,
     toDo: againWhenMended(unknownWithoutLater > 0 ? 'push --failed --unknown' : 'push --failed'),
   }
@@ -82,7 +76,6 @@ function* lookAtUsers({ period, held, subscribed }: Status, { left, without, wee
     yield {
       code: 'held',
       where: 'users',
-      about: held.by === 'answers' ? 'a receiver that may take no delivery' : 'users whom the guard holds back',
       what: tellHeld(held, ` in ${period}`),
       toDo: toDoWithHeld(held.by),
     }
@@ -92,7 +85,6 @@ function* lookAtUsers({ period, held, subscribed }: Status, { left, without, wee
     yield {
       code: 'left',
       where: 'users',
-      about: `${users} whom a push did not reach`,
       what: `${users} whom a push did not reach ${have(left)} been owed a delivery for more than ${aDay}`,
       toDo: `See in \`leadpush status\` how the last runs ended, then run ${serve}.`,
     }
@@ -102,7 +94,6 @@ function* lookAtUsers({ period, held, subscribed }: Status, { left, without, wee
     yield {
       code: 'two-weeks',
       where: 'users',
-      about: `${users} without a delivery in two weeks`,
       what: `${users} who ${without.users === 1 ? 'was' : 'were'} due in ${without.period} got no delivery in it, and ${have(without.users)} none in ${period} yet`,
       toDo: `Run ${serve}.`,
     }
@@ -111,7 +102,6 @@ function* lookAtUsers({ period, held, subscribed }: Status, { left, without, wee
     yield {
       code: 'no-push',
       where: 'users',
-      about: 'a weekly push that did not run',
       what: weekly.ever
         ? `No whole \`push --all\` finished in the last ${monitoredRunDays} days`
         : 'No whole `push --all` has finished yet',
@@ -129,7 +119,6 @@ function* lookAtListings({ withoutLeads, feed, lateSources }: Concerns): Generat
     yield {
       code: 'no-leads',
       where: 'listings',
-      about: 'users for whom there is no lead',
       what: `${share} ${isPart || without !== 1 ? 'have' : 'has'} no lead to send`,
       toDo: 'Bring current listings in with `leadpush leads import FILE`; `leadpush preview` shows who would get none.',
     }
@@ -138,7 +127,6 @@ function* lookAtListings({ withoutLeads, feed, lateSources }: Concerns): Generat
     yield {
       code: 'feed',
       where: 'listings',
-      about: 'listings that are no longer imported',
       what: `No import of listings has finished since ${minuteOf(feed.lastAt)} (LEADPUSH_FEED_MAX_AGE is ${span(feed.maxAgeMs / 1_000)})`,
       toDo: 'Find out why the feed stopped, then run `leadpush leads import FILE`.',
     }
@@ -150,7 +138,6 @@ function* lookAtListings({ withoutLeads, feed, lateSources }: Concerns): Generat
     yield {
       code: 'sources',
       where: 'listings',
-      about: `${plural(sources.length, 'source')} of listings that ${sources.length === 1 ? 'is' : 'are'} no longer imported`,
       what: `No import of ${sources.length === 1 ? 'this source' : 'these sources'} has finished: ${told.join(', ')}${more} (LEADPUSH_FEED_MAX_AGE is ${span(maxAgeMs / 1_000)})`,
       toDo: `Find out why, then run \`leadpush leads import FILE --source ${sources[0]?.source}\`; this also ends when none of its listings is left.`,
     }
@@ -166,7 +153,6 @@ function* lookAtHooks({ hooks }: Concerns): Generator<Told> {
     yield {
       code: 'waiting',
       where: 'hooks',
-      about: 'triggers that nobody sends',
       what: `Triggers for ${plural(waiting.count, 'hook')} have been due for more than ${aDay}, and no \`trigger\` has run`,
       toDo: 'Run `leadpush trigger`, and let cron do so every few minutes.',
     }
@@ -177,7 +163,6 @@ function* lookAtHooks({ hooks }: Concerns): Generator<Told> {
     yield {
       code: 'failing',
       where: 'hooks',
-      about: `${plural(failing.count, 'hook')} that fail${failing.count === 1 ? 's' : ''}`,
       what: `${plural(failing.count, 'hook')} ${have(failing.count)} failed for more than ${aDay}${off}`,
       toDo: `See in \`leadpush status\` why, mend it and run \`leadpush trigger --again\`, ${orRevoke(failing)}.`,
     }
@@ -186,7 +171,6 @@ function* lookAtHooks({ hooks }: Concerns): Generator<Told> {
     yield {
       code: 'abandoned',
       where: 'hooks',
-      about: 'triggers that were given up',
       what: `Triggers for ${plural(abandoned.count, 'hook')} were given up in the last day`,
       toDo: `See in \`leadpush status\` why, mend it and run \`leadpush trigger --again\`, ${orRevoke(abandoned)}; ${ends}.`,
     }
@@ -195,7 +179,6 @@ function* lookAtHooks({ hooks }: Concerns): Generator<Told> {
     yield {
       code: 'dropped',
       where: 'hooks',
-      about: 'triggers that were dropped',
       what: `New listings for ${plural(dropped.count, 'hook')} were dropped in the last day, beyond the newest of a run`,
       toDo: `Send them with \`leadpush trigger --again\`; import less at a time, each time with \`leadpush leads import FILE --trigger\`, ${orRevoke(dropped)}; ${ends}.`,
     }

@@ -7,12 +7,10 @@ import { findAnswers } from '../../deliveries/answers.ts'
 import { isTheLastWord } from '../../push/database/users-to-serve.ts'
 import { type CauseGroup, causeOf } from './causes.ts'
 
-/** Deliveries with one cause, by how they ended and when they were made. */
+/** Deliveries with one cause, by how they ended. */
 export interface NotDelivered extends CauseGroup {
   failed: number
   unknown: number
-  /** Those of the current period. */
-  thisPeriod: number
   first: Date
   last: Date
 }
@@ -24,24 +22,24 @@ export const causesShown = 5
 export const usersShown = 3
 
 /** SQL: why the delivery `d` ended, or has not arrived yet. */
-export const why = sql<string | null>`coalesce(d.end_reason, d.second_error, d.first_error)`
+const why = sql<string | null>`coalesce(d.end_reason, d.second_error, d.first_error)`
 
 /** SQL: a delivery of the period that failed or is unknown, without a later one that arrived or is pending. */
 const isEnded = (period: string) =>
   sql<boolean>`d.period = ${period} and d.status in ('failed', 'unknown') and ${isTheLastWord}`
 
 /** SQL: a delivery that waits for an attempt, and that no living process is working on. */
-export const isStuck = sql<boolean>`d.status = 'pending' and not ${isLive(sql`d.worker_id`)}`
+const isStuck = sql<boolean>`d.status = 'pending' and not ${isLive(sql`d.worker_id`)}`
 
 /** Failed and unknown deliveries of the period without a later one that arrived or is pending. */
 export const findEnded = (db: Database, period: string, keepAnswers: 'on' | 'off') =>
-  rideOut(() => findByCause(db, isEnded(period), { period, keepAnswers, causesDetailed: causesShown, usersShown }))
+  rideOut(() => findByCause(db, isEnded(period), keepAnswers))
 
 /** Pending deliveries of any period that no living process is working on. */
 export const findStuck = (db: Database, keepAnswers: 'on' | 'off') =>
-  rideOut(() => findByCause(db, isStuck, { period: '', keepAnswers, causesDetailed: causesShown, usersShown }))
+  rideOut(() => findByCause(db, isStuck, keepAnswers))
 
-type Counts = Pick<NotDelivered, 'deliveries' | 'failed' | 'unknown' | 'thisPeriod' | 'first' | 'last'>
+type Counts = Pick<NotDelivered, 'deliveries' | 'failed' | 'unknown' | 'first' | 'last'>
 
 interface ErrorRow extends Counts {
   error: string | null
@@ -58,40 +56,40 @@ function addRow(found: Map<string, NotDelivered & { errors: string[] }>, row: Er
   const group = found.get(what)
   if (!group) found.set(what, { what, toDo, ...counts, users: [], answers: [], errors: [error ?? ''] })
   else {
-    for (const key of ['deliveries', 'failed', 'unknown', 'thisPeriod'] as const) group[key] += counts[key]
+    for (const key of ['deliveries', 'failed', 'unknown'] as const) group[key] += counts[key]
     group.first = earlier(group.first, counts.first)
     group.last = earlier(group.last, counts.last) === group.last ? counts.last : group.last
     group.errors.push(error ?? '')
   }
 }
 
-/** The most frequent first; the first `causesDetailed` causes have a few of their users and the receiver's words. */
-export async function findByCause(
+/** The most frequent first; the first `causesShown` causes have a few of their users and the receiver's words. */
+async function findByCause(
   db: Database,
   condition: RawBuilder<boolean>,
-  how: { period: string; keepAnswers: 'on' | 'off'; causesDetailed: number; usersShown: number },
+  keepAnswers: 'on' | 'off',
 ): Promise<NotDelivered[]> {
   const { rows } = await sql<ErrorRow>`
     select ${why} as error, case when ${why} is null then coalesce(d.second_status, d.first_status) end as "httpStatus",
       d.status = 'pending' as pending, count(*) as deliveries, count(*) filter (where d.status = 'failed') as failed,
-      count(*) filter (where d.status = 'unknown') as unknown, count(*) filter (where d.period = ${how.period}) as "thisPeriod",
+      count(*) filter (where d.status = 'unknown') as unknown,
       min(d.created_at) as first, max(d.created_at) as last
     from deliveries d where ${condition} group by 1, 2, 3 order by count(*) desc limit ${errorsRead}
   `.execute(db)
   const found = new Map<string, NotDelivered & { errors: string[] }>()
   for (const row of rows) addRow(found, row)
   const groups = [...found.values()].sort((a, b) => b.deliveries - a.deliveries)
-  for (const group of groups.slice(0, how.causesDetailed)) {
+  for (const group of groups.slice(0, causesShown)) {
     const isOfGroup = sql<boolean>`${condition} and coalesce(${why}, '') = any (${group.errors})`
-    if (how.usersShown > 0) group.users = await findUsers(db, isOfGroup, how.usersShown)
-    if (how.keepAnswers === 'on') group.answers = await findAnswers(db, isOfGroup)
+    group.users = await findUsers(db, isOfGroup)
+    if (keepAnswers === 'on') group.answers = await findAnswers(db, isOfGroup)
   }
   return groups.map(({ errors: _, ...group }) => group)
 }
 
-async function findUsers(db: Database, condition: RawBuilder<boolean>, limit: number): Promise<string[]> {
+async function findUsers(db: Database, condition: RawBuilder<boolean>): Promise<string[]> {
   const { rows } = await sql<{ email: string }>`
-    select distinct u.email from deliveries d join users u on u.id = d.user_id where ${condition} order by u.email limit ${limit}
+    select distinct u.email from deliveries d join users u on u.id = d.user_id where ${condition} order by u.email limit ${usersShown}
   `.execute(db)
   return rows.map(({ email }) => email)
 }

@@ -53,6 +53,8 @@ export interface Status {
   /** Listings that no import had since this time are not delivered. */
   seenSince: Date
   subscribed: number
+  /** Subscribed users without a query, who get nothing. */
+  withoutQueries: number
   /** Deliveries of the period, by how they ended. */
   delivered: number
   failed: number
@@ -126,7 +128,7 @@ async function countUsers(db: Database, period: string) {
     countUsersOfPass(db, weeklyPass(period)),
     countOwedOthers(db, period),
   ])
-  return { subscribed: free + held + claimed + withoutQueries, owed: free + held + others }
+  return { subscribed: free + held + claimed + withoutQueries, withoutQueries, owed: free + held + others }
 }
 
 /** Why the answers of a run held it, unless a later run of the same kind, or of all users, was not held. */

@@ -15,7 +15,7 @@ export const runsTable = (runs: readonly RunReport[], time: Time): Table => ({
       runNames[command],
       period,
       toned(outcome, outcome === 'complete' ? 'good' : 'doubtful'),
-      took === undefined ? '' : { text: seconds(took), sort: took },
+      took === undefined ? '' : seconds(took),
     ]
   }),
 })

@@ -19,11 +19,8 @@ const buildRuns = ({ runs }: Figures, { time }: Wording): Html =>
     body: buildTable({ caption: 'The last runs', captionHidden: true, ...runsTable(runs, time) }),
   })
 
-function buildFooter({ madeAt, isSampled, users, hooks }: Figures, { time, timeZone }: Wording): Html {
-  const namesUsers = users.total + hooks.total > 0
-  return html`<p>Made by leadpush ${packageVersion} on ${time(madeAt)}; times are those of ${timeZone}.${
-    isSampled && ' The ledger is long: leads and bytes are estimated from a part of it, all other figures are counted.'
-  }${namesUsers && ' This page holds e-mail addresses of users: keep it as you keep those.'}</p>
+function buildFooter(figures: Figures, { time, timeZone }: Wording): Html {
+  return html`<p>Made by leadpush ${packageVersion} on ${time(figures.madeAt)}; times are those of ${timeZone}.${hasTroubles(figures) && ' This page holds e-mail addresses of users: keep it as you keep those.'}</p>
 `
 }
 

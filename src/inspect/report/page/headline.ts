@@ -1,5 +1,5 @@
 /** The top of a report: whether all is well, in one sentence, what to do if it is not, and the figures of the week. */
-import { bytes, formatCount, plural, seconds } from '../../../base/amounts.ts'
+import { formatCount, plural, seconds } from '../../../base/amounts.ts'
 import { sentenceOf } from '../../finding.ts'
 import { buildKeyFigures, buildHeader as buildTop, type KeyFigure } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
@@ -8,16 +8,14 @@ import type { Figures } from '../figures/find-figures.ts'
 import type { Wording } from './wording.ts'
 
 /** Nothing was imported, nobody is subscribed, nothing was ever sent. */
-export const isEmpty = ({ status, runs, places, days }: Figures): boolean =>
-  status.subscribed === 0 && runs.length === 0 && places.leads === 0 && days.every(({ imports }) => imports === 0)
+export const isEmpty = ({ status, runs, days }: Figures): boolean =>
+  status.subscribed === 0 && runs.length === 0 && days.every(({ imports }) => imports === 0)
 
-/** Answers `is all well?`. It names the first trouble; the lines below have all. */
+/** Answers `is all well?`. The lines below have the findings. */
 export function buildHeadline(figures: Figures): string {
   const { status, alarms } = figures
-  const [first, ...others] = alarms
   if (isEmpty(figures)) return 'There is nothing to report yet.'
-  if (first)
-    return `Somebody should look at ${first.about ?? first.what}${others.length > 0 ? ` and ${others.length} more` : ''}.`
+  if (alarms.length > 0) return `${plural(alarms.length, 'thing')} ${alarms.length === 1 ? 'needs' : 'need'} attention.`
   if (status.subscribed === 0) return 'All is well, and nobody is subscribed yet.'
   if (status.lastRun?.outcome === 'running') return 'All is well: a push is on its way.'
   if (status.owed > 0) return `All is well; ${plural(status.owed, 'user')} will get theirs with the next push.`
@@ -31,13 +29,10 @@ function buildLead(figures: Figures): Html {
 <p><code>leadpush leads import listings.csv</code><br><code>leadpush users import users.json</code><br><code>leadpush preview</code><br><code>leadpush push --all</code></p>
 `
   }
-  const week = figures.weeks.at(-1)
-  const carried = delivered > 0 && week?.leads ? ` with ${plural(week.leads, 'lead')} (${bytes(week.bytes ?? 0)})` : ''
-  const approximately = figures.isSampled && carried ? ', approximately' : ''
   const troubled =
     failed + unknown === 0 ? 'none failed' : `${formatCount(failed)} failed and ${formatCount(unknown)} are unknown`
   const waiting = owed === 0 ? 'nobody is waiting' : `${plural(owed, 'user')} ${owed === 1 ? 'is' : 'are'} waiting`
-  return html`<p class="lead">In week ${period} so far ${plural(delivered, 'delivery')} arrived${carried}${approximately}; ${troubled}; ${waiting}.</p>
+  return html`<p class="lead">In week ${period} so far ${plural(delivered, 'delivery')} arrived; ${troubled}; ${waiting}.</p>
 `
 }
 
@@ -56,8 +51,7 @@ function describeLastRun({ status, runs }: Figures, { time }: Wording): KeyFigur
 }
 
 function buildFigures(figures: Figures, wording: Wording): Html {
-  const { subscribed, delivered, failed, unknown, owed, pending, stuck } = figures.status
-  const { withoutQueries } = figures
+  const { subscribed, withoutQueries, delivered, failed, unknown, owed, pending, stuck } = figures.status
   const missed = figures.weeks.at(-1)?.missed ?? 0
   const total = delivered + failed + unknown + missed
   const share = (value: number) =>

@@ -1,5 +1,5 @@
-/** The listings of a report: by day, by source and by state. */
-import { formatCount, plural } from '../../../base/amounts.ts'
+/** The listings of a report: by day and by source. */
+import { formatCount } from '../../../base/amounts.ts'
 import { counted, numberColumns } from '../../../base/table.ts'
 import { buildSection } from '../../page/document.ts'
 import { type Html, html } from '../../page/html.ts'
@@ -29,7 +29,6 @@ function buildDays({ days }: Figures): Html {
             { name: 'Changed', fill: 'soft', values: days.map(({ updated }) => updated) },
           ],
           format: short,
-          widthsPx: [340, 900],
         })
       : html``,
     table: {
@@ -45,24 +44,12 @@ function buildDays({ days }: Figures): Html {
   })
 }
 
-const buildStates = ({ places: { states } }: Figures): Html =>
-  buildTable({
-    caption: 'Listings and users by state',
-    columns: [{ head: 'state' }, ...numberColumns('listings', 'users')],
-    rows: states.map(({ state, leads, users }) => [state, counted(leads), counted(users)]),
-  })
-
 const buildSources = ({ status: { sources } }: Figures, { time }: Wording): Html =>
   buildTable({ caption: 'Listings by source', ...sourcesTable(sources.slice(0, sourcesShown), time) })
 
-export function buildListings(figures: Figures, wording: Wording): Html {
-  const { places, status } = figures
-  const { leads, unplaced, states } = places
-  const unknown = unplaced > 0 ? `, ${formatCount(unplaced)} of them with a postal code that is in no table` : ''
-  return buildSection({
+export const buildListings = (figures: Figures, wording: Wording): Html =>
+  buildSection({
     id: 'listings',
     title: 'Listings',
-    intro: `${plural(leads, 'listing')}${unknown}.`,
-    body: html`${buildDays(figures)}${status.sources.length > 0 && buildSources(figures, wording)}${states.length > 0 && buildStates(figures)}`,
+    body: html`${buildDays(figures)}${figures.status.sources.length > 0 && buildSources(figures, wording)}`,
   })
-}

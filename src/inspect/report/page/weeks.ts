@@ -1,8 +1,8 @@
-/** The weeks of a report: how deliveries ended, and how many leads they carried. */
+/** The weeks of a report: how deliveries ended. */
 import { formatCount, plural } from '../../../base/amounts.ts'
 import { counted, numberColumns } from '../../../base/table.ts'
 import { buildSection } from '../../page/document.ts'
-import { type Html, html } from '../../page/html.ts'
+import type { Html } from '../../page/html.ts'
 import { buildBars, buildFigure, type Series } from '../../page/plot.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import { short, shortWeek, type Wording } from './wording.ts'
@@ -49,44 +49,5 @@ function buildEnds({ weeks }: Figures, wording: Wording): Html {
   })
 }
 
-function buildLeads({ weeks, isSampled }: Figures): Html {
-  const values = weeks.map(({ leads }) => leads ?? 0)
-  const last = values.findLastIndex((value) => value > 0)
-  const about = isSampled ? 'about ' : ''
-  const summary =
-    last < 0
-      ? 'Nothing yet.'
-      : `${about}${formatCount(values[last] ?? 0)} in ${weeks[last]?.period}, ${about}${formatCount(sum(values))} in all.`
-  return buildFigure({
-    title: 'Leads a week',
-    summary,
-    drawing: buildBars(summary, {
-      categories: weeks.map(({ period }) => shortWeek(period)),
-      series: [{ name: 'Leads', fill: 'accent', values }],
-      format: short,
-      widthsPx: [340, 500],
-    }),
-    table: {
-      caption: 'Leads a week',
-      columns: [{ head: 'week' }, ...numberColumns('leads')],
-      rows: weeks
-        .map(({ period, leads }) => [
-          period,
-          leads === null ? { text: 'not in the sample', sort: '' } : { text: formatCount(leads), sort: leads },
-        ])
-        .toReversed(),
-    },
-  })
-}
-
-export function buildWeeks(figures: Figures, wording: Wording): Html {
-  return buildSection({
-    id: 'weeks',
-    title: 'Week by week',
-    body: html`<div class="uneven">
-${buildEnds(figures, wording)}
-${buildLeads(figures)}
-</div>
-`,
-  })
-}
+export const buildWeeks = (figures: Figures, wording: Wording): Html =>
+  buildSection({ id: 'weeks', title: 'Week by week', body: buildEnds(figures, wording) })
