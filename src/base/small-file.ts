@@ -22,26 +22,27 @@ function readPiece(file: number): Buffer | undefined {
 }
 
 /**
- * The file's text without a byte order mark. Throws the system's error, one that says the file is too long or too slow, or what `check`
- * throws, which sees the open file before it is read.
+ * The file's text without a byte order mark. Throws the system's error, one that says the file is too long or was silent for `waitMs`,
+ * or what `check` throws, which sees the open file before it is read.
  */
 export function readSmallFile(
   path: string,
   bytesMax: number = settingBytesMax,
   check: (found: Stats) => void = () => {},
+  waitMs: number = waitMsMax,
 ): string {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     const found = fstatSync(file)
     check(found)
     const isPipe = found.isFIFO()
-    const untilMs = performance.now() + waitMsMax
+    const untilMs = performance.now() + waitMs
     const pieces: Buffer[] = []
     for (let bytes = 0; bytes <= bytesMax; ) {
       const piece = readPiece(file)
       // a pipe that nobody has opened yet looks like one at its end
       if (piece === undefined || (piece.length === 0 && isPipe && bytes === 0)) {
-        if (performance.now() > untilMs) throw new Error(`nothing came through it for ${waitMsMax / 1_000} s`)
+        if (performance.now() > untilMs) throw new Error(`nothing came through it for ${waitMs / 1_000} s`)
         Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, lookMs)
         continue
       }

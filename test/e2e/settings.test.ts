@@ -13,18 +13,14 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { callProgram, cleanEnvironment, runProgram, testHome } from '../support/program.ts'
+import { callProgram, cleanEnvironment, testHome } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
 import { certificate } from '../support/sockets.ts'
 
 /** What `push --all` says of settings when there is no database: nothing is done in either case. */
-async function checkSettings(
-  env: Record<string, string>,
-  options: { cwd?: string; flags?: string[]; start?: boolean } = {},
-) {
+async function checkSettings(env: Record<string, string>, options: { cwd?: string; flags?: string[] } = {}) {
   const args = ['push', '--all', '--json', ...(options.flags ?? [])]
-  const run = options.start ? runProgram : callProgram
-  const { code, stdout, stderr } = await run(args, { env, ...(options.cwd && { cwd: options.cwd }) })
+  const { code, stdout, stderr } = await callProgram(args, { env, ...(options.cwd && { cwd: options.cwd }) })
   assert.equal(code, 2, stderr)
   assert.equal(stdout, '')
   return stderr
@@ -145,7 +141,7 @@ test('a .env file fills in what the environment lacks, and the environment wins'
 
 test('an unknown name in .env is an error, and its log format holds for that', async () => {
   const cwd = makeFolder({ '.env': 'LEADPUSH_LOG_FORMAT=json\nLEADPUSH_TYPO=1\n' })
-  const [line = '', ...rest] = (await checkSettings({ LEADPUSH_RECEIVER_URL: url }, { cwd, start: true })).split('\n')
+  const [line = '', ...rest] = (await checkSettings({ LEADPUSH_RECEIVER_URL: url }, { cwd })).split('\n')
   assert.match(JSON.parse(line).msg, /^LEADPUSH_TYPO: /)
   assert.deepEqual(rest, [''])
 })
@@ -157,28 +153,21 @@ test('a .env file may begin with a byte order mark', async () => {
   assert.match(said, /LEADPUSH_RATE: holds "nothing".*\n.*LEADPUSH_LEASE: holds "never"/)
 })
 
-test('a pipe is as good as a file; one that nobody writes to, and a file without end, are errors', {
+test('a pipe is as good as a file; a file without end is an error', {
   skip: process.platform === 'win32',
 }, async () => {
-  // reading a pipe hung in a system call, deaf to every signal
   const cwd = makeFolder({})
-  for (const name of ['written', 'unwritten', '.env']) assert.equal(spawnSync('mkfifo', [join(cwd, name)]).status, 0)
+  for (const name of ['written', '.env']) assert.equal(spawnSync('mkfifo', [join(cwd, name)]).status, 0)
   const write = (name: string, text: string) => spawn('sh', ['-c', 'printf %s "$1" > "$0"', join(cwd, name), text])
   const writers = [write('written', 'nothing'), write('.env', 'LEADPUSH_LEASE=never\n')]
   const said = await checkSettings(
-    {
-      LEADPUSH_LOG_FORMAT: '',
-      LEADPUSH_RATE_FILE: 'written',
-      LEADPUSH_RECEIVER_URL_FILE: 'unwritten',
-      LEADPUSH_DATA_SOURCE_FILE: '/dev/zero',
-    },
-    { cwd, start: true },
+    { LEADPUSH_LOG_FORMAT: '', LEADPUSH_RATE_FILE: 'written', LEADPUSH_DATA_SOURCE_FILE: '/dev/zero' },
+    { cwd },
   )
   for (const writer of writers) writer.kill('SIGKILL')
   assert.match(said, /LEADPUSH_RATE: holds "nothing"/)
   // the first of several reads drained it, and the second failed
   assert.match(said, /LEADPUSH_LEASE: holds "never"/)
-  assert.match(said, /LEADPUSH_RECEIVER_URL_FILE: holds "unwritten", which cannot be read \(nothing came through it/)
   assert.match(said, /LEADPUSH_DATA_SOURCE_FILE: holds "\/dev\/zero", which cannot be read \(it holds more than/)
 })
 
@@ -420,20 +409,18 @@ test('with JSON lines everything on standard error is a JSON object, for every e
     [['users', 'list'], { DATABASE_URL: 'postgresql://a:b@127.0.0.1:1/x?sslmode=require' }, 3],
     [['push', '--all'], { LEADPUSH_RATE: 'x', LEADPUSH_LEASE: 'y' }, 2],
   ]
-  await Promise.all(
-    cases.map(async ([args, env, expected]) => {
-      const { code, stdout, stderr } = await runProgram(args, { env: { LEADPUSH_LOG_FORMAT: 'json', ...env } })
-      assert.equal(code, expected, stderr)
-      assert.equal(stdout, '')
-      const lines = stderr.trimEnd().split('\n')
-      for (const line of lines) assert.equal(typeof JSON.parse(line).msg, 'string', line)
-    }),
-  )
+  for (const [args, env, expected] of cases) {
+    const { code, stdout, stderr } = await callProgram(args, { env: { LEADPUSH_LOG_FORMAT: 'json', ...env } })
+    assert.equal(code, expected, stderr)
+    assert.equal(stdout, '')
+    const lines = stderr.trimEnd().split('\n')
+    for (const line of lines) assert.equal(typeof JSON.parse(line).msg, 'string', line)
+  }
 })
 
 test('colour and motion need a terminal; help and version go to standard output', async () => {
   for (const args of [['--help'], ['push', '--help'], ['help', 'users'], ['--version']]) {
-    const { code, stdout, stderr } = await runProgram(args)
+    const { code, stdout, stderr } = await callProgram(args)
     assert.deepEqual([code, stderr], [0, ''])
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
     assert.doesNotMatch(stdout, /\u001b/)
