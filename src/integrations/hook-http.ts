@@ -42,13 +42,14 @@ const tellAtOnce = 16
 export async function sendHookRemovals(
   options: HookAddressOptions,
   hooks: readonly RemovedHook[],
+  timeoutMs: number = hookRemovalTimeoutMs,
 ): Promise<ToldHook[]> {
   if (hooks.length === 0) return []
-  const http = createHookHttp(options, { concurrency: tellAtOnce, timeoutMs: hookRemovalTimeoutMs })
+  const http = createHookHttp(options, { concurrency: tellAtOnce, timeoutMs })
   try {
     return await Promise.all(
       hooks.map(async (hook) => {
-        const outcome = await http.delete(hook.url, hookRemovalTimeoutMs)
+        const outcome = await http.delete(hook.url, timeoutMs)
         if (outcome.kind === 'no-answer') return { ...hook, httpStatus: null, error: outcome.error }
         const { status } = outcome
         return { ...hook, httpStatus: status, error: status >= 200 && status < 300 ? null : `HTTP ${status}` }
