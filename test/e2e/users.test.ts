@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LeadpushError } from '../../src/base/errors.ts'
-import { pingBodyBytesMax, pingRepeatsMax } from '../../src/base/limits.ts'
+import { pingBodyBytesMax, pingPauseMs, pingRepeatsMax } from '../../src/base/limits.ts'
 import { makeGate } from '../support/gate.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
@@ -171,6 +171,7 @@ test('--resume serves the users whom a stopped --force left, nobody twice', asyn
 test('the dead man’s switch hears of the start and the end of push --all, and of nothing else', async () => {
   const house = await buildHouse({ leads, users: makeUsers(1) })
   const pings: string[] = []
+  const times: number[] = []
   const { createServer } = await import('node:http')
   const { listen } = await import('../support/sockets.ts')
   let status = 200
@@ -179,6 +180,7 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
   const server = await listen(
     createServer((request, response) => {
       pings.push(`${request.method} ${request.url}`)
+      times.push(performance.now())
       if (broken-- > 0) return void request.socket.destroy()
       stopped?.kill('SIGTERM')
       response.writeHead(status).end()
@@ -219,7 +221,11 @@ test('the dead man’s switch hears of the start and the end of push --all, and 
     stopped = undefined
     // one connection that broke was an alarm
     broken = pingRepeatsMax
+    times.length = 0
     const again = await push('push --all')
+    // the pause doubles; a timer may be a moment early
+    for (let nth = 1; nth <= pingRepeatsMax; nth++)
+      assert.ok((times[nth] ?? 0) - (times[nth - 1] ?? 0) >= pingPauseMs * 2 ** (nth - 1) - 2, `${times}`)
     assert.deepEqual(pings, [...Array(pingRepeatsMax + 1).fill('GET /ping/uuid/start'), 'GET /ping/uuid'])
     assert.doesNotMatch(again.stderr, /LEADPUSH_PING_URL/)
     broken = pingRepeatsMax + 1

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { sql } from 'kysely'
+import { lockWaitMsMax } from '../../src/base/limits.ts'
 import { rideOut } from '../../src/db/away.ts'
+import { briefly } from '../../src/db/durably.ts'
 import { createDatabase } from '../support/database.ts'
 import { makeGate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
@@ -88,6 +91,20 @@ test('a statement that waited too long for a lock is tried again, and the databa
     () => assert.fail('it was taken for absent'),
   ).finally(() => other.release(true))
   assert.equal(tries, 2)
+})
+
+test(`a brief statement waits ${lockWaitMsMax} ms for a lock, and then does nothing`, async (t) => {
+  const { db, pool } = await (await createDatabase(t)).open()
+  await pool.query('create table places (n integer); insert into places values (1)')
+  const other = await pool.connect()
+  await other.query('begin; update places set n = 2')
+  const startedMs = performance.now()
+  const waiting = sql`with brief as materialized (${briefly}) update places set n = 3 from brief`.execute(db)
+  await assert.rejects(waiting, { code: '55P03' })
+  assert.ok(performance.now() - startedMs >= lockWaitMsMax)
+  await other.query('rollback')
+  other.release()
+  assert.deepEqual((await pool.query('select n from places')).rows, [{ n: 1 }])
 })
 
 // A statement for which nobody waited any more was carried out later: an attempt was recorded that nobody had made.

@@ -1,6 +1,7 @@
 /** The indexes of tables that lost many rows are rebuilt without blocking anybody (contract 3, `prune`). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { indexRebuildMsMax } from '../../src/base/limits.ts'
 import { findIndexes, findRows, findThinned, rebuildIndexes } from '../../src/db/indexes.ts'
 import { countDeleted } from '../../src/upkeep/prune/prune.ts'
 import { createDatabase } from '../support/database.ts'
@@ -59,6 +60,18 @@ test('the indexes of a thinned table are rebuilt, after a stop too, and no other
   assert.deepEqual(await rebuild(), [], 'somebody is at it')
   stop.abort()
   assert.deepEqual([await stopped, troubles], [[], []])
+  await until('none is being rebuilt', async () => (await underWay()) === 0)
+  // a transaction that never ends holds it up for half an hour
+  const timeIsUp = new AbortController()
+  const timer = t.mock.method(AbortSignal, 'timeout', () => timeIsUp.signal)
+  const held30Minutes = rebuild()
+  const dropping =
+    "select from pg_stat_activity where wait_event_type = 'Lock' and query like 'drop index concurrently%'"
+  await until('it waits', async () => (await query(dropping)).length > 0)
+  timeIsUp.abort(new Error('the time is up'))
+  assert.deepEqual([await held30Minutes, timer.mock.calls[0]?.arguments], [[], [indexRebuildMsMax]])
+  timer.mock.restore()
+  assert.match(troubles.splice(0).join(), /^dropping lead_seen_pkey_ccnew: /)
   await held.query('rollback')
   held.release()
   await until('none is being rebuilt', async () => (await underWay()) === 0)

@@ -84,3 +84,19 @@ test('the CRCs of two pieces make that of the whole', () => {
     }),
   )
 })
+
+test('a block has 64 leads at most, so that an insertion into a long list costs few blocks', () => {
+  // no id is a multiple of 32, which would end a block too
+  const leads = Array.from({ length: 129 }, (_, at) => ({
+    versionId: at * 32 + 1,
+    place: '78704',
+    json: Buffer.from(JSON.stringify({ href: `https://x.example/${at}`, description: 'a quiet street '.repeat(20) })),
+  }))
+  const countBlocks = (count: number) => {
+    const some = leads.slice(0, count)
+    const gzipped = new GzipBodies().build('"q"', some, countBytes('"q"', some))
+    // zlib ends with these bytes what is to be followed by more
+    return gzipped.toString('latin1').split('\x00\x00\xff\xff').length - 1
+  }
+  assert.deepEqual([63, 64, 65, 129].map(countBlocks), [1, 1, 2, 3])
+})

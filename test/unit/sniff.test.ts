@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { refuseNul } from '../../src/records/encoding.ts'
 import { sniffFormat, sniffSeparator } from '../../src/records/sniff.ts'
 import { CsvSplitter } from '../../src/records/split-csv.ts'
 import { ObjectSplitter } from '../../src/records/split-object.ts'
@@ -128,4 +129,11 @@ test('an object with two lists of objects, without an end, or with something beh
   ] as const) {
     for (const chunkBytes of [1, 1 << 20]) assert.throws(() => split(text, chunkBytes), pattern)
   }
+})
+
+test('a quarter of NUL bytes is UTF-16 without a mark; fewer cost their values, not the file', () => {
+  const refuse = (text: string) => () => refuseNul(Buffer.from(text, 'latin1'), 'ndjson')
+  assert.throws(refuse('a\0bc'), { hint: 'Give its encoding: --encoding utf-16le' })
+  assert.throws(refuse('\0abc'), { hint: 'Give its encoding: --encoding utf-16be' })
+  assert.doesNotThrow(refuse('a\0bcd'))
 })
