@@ -7,7 +7,7 @@ import net from 'node:net'
 import { after, test } from 'node:test'
 import tls from 'node:tls'
 import type { Proxies } from '../../src/base/config.ts'
-import { packageRoot, packageVersion } from '../../src/base/package-root.ts'
+import { packageVersion } from '../../src/base/package-root.ts'
 import { type AttemptOutcome, sendAttempt } from '../../src/deliveries/attempt.ts'
 import { createHttp, type Http } from '../../src/http/client.ts'
 import { makeGate } from '../support/gate.ts'
@@ -610,47 +610,7 @@ test('https: to a receiver that speaks http:, and the other way round', async ()
   assert.deepEqual(judgement(outcome), unreached)
   const secure = await listen(tlsServer('localhost.pem'))
   open.push(secure)
-  assert.deepEqual(judgement(await sendAttempt(newHttp(), target(secure.port), request)), unanswered)
-})
-
-/** An attempt in a process of its own, whose environment alone says which authorities it trusts. */
-function attemptInProcess(url: string, env: Record<string, string>): Promise<AttemptOutcome> {
-  const script = `
-    import { sendAttempt } from './src/deliveries/attempt.ts'
-    import { createHttp } from './src/http/client.ts'
-    const http = createHttp({ timeoutMs: ${timeoutMs}, concurrency: 1 })
-    const target = { receiverUrl: ${JSON.stringify(url)}, dataSource: 's', timeoutMs: ${timeoutMs} }
-    const outcome = await sendAttempt(http, target, { idempotencyKey: 'k', receiverKey: 'r', body: Buffer.from('{}') })
-    await http.close()
-    console.log(JSON.stringify(outcome))`
-  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script], {
-    cwd: packageRoot,
-    env: { PATH: process.env.PATH ?? '', ...env },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  let output = ''
-  child.stdout.on('data', (chunk) => {
-    output += chunk
-  })
-  return new Promise((resolve, reject) => {
-    child.on('error', reject)
-    child.on('close', () => resolve(JSON.parse(output)))
-  })
-}
-
-test('NODE_EXTRA_CA_CERTS makes an authority of one’s own trusted; name and date are checked all the same', async () => {
-  const env = { NODE_EXTRA_CA_CERTS: certificate('ca.pem') }
-  for (const [file, expected, words] of [
-    ['localhost.pem', success(), null],
-    ['elsewhere.pem', unreached, /another host name[^;]*$/],
-    ['expired.pem', unreached, /expired[^;]*$/],
-  ] as const) {
-    const receiver = await listen(tlsServer(file))
-    open.push(receiver)
-    const outcome = await attemptInProcess(`https://localhost:${receiver.port}/`, env)
-    assert.deepEqual(judgement(outcome), expected, file)
-    if (words) assert.match(outcome.error ?? '', words)
-  }
+  assert.deepEqual(judgement(await sendAttempt(newHttp(), target(secure.port, 300), request)), unanswered)
 })
 
 /** A proxy that forwards in absolute form and makes tunnels; it notes what it was asked for. */

@@ -414,17 +414,17 @@ test('a hook that hangs is given its time once in a run, however much is due for
 })
 
 test('any number of hooks that hang delay no other hook', { timeout: 400_000 }, async () => {
-  await Promise.all(Array.from({ length: 10 }, (_, n) => hook(`/well-${n}`)))
+  await Promise.all(Array.from({ length: 3 }, (_, n) => hook(`/well-${n}`)))
   await addLeads(1)
-  assert.equal((await runTrigger(opened)).counts.delivered, 10)
-  await Promise.all(Array.from({ length: 70 }, (_, n) => hook(`/hang-${n}`)))
+  assert.equal((await runTrigger(opened)).counts.delivered, 3)
+  await Promise.all(Array.from({ length: 66 }, (_, n) => hook(`/hang-${n}`)))
   await addLeads(2)
   platform.calls.length = 0
   platform.answer = ({ path }) => (path.startsWith('/hang') ? 'hang' : 200)
   // none of them has had its time before the platform goes, however slow the machine is
-  const running = runTrigger(opened, { timeoutMs: 100_000 })
+  const running = runTrigger(opened, { timeoutMs: 300_000 })
   const callsOf = (kind: string) => platform.calls.filter(({ path }) => path.startsWith(kind)).length
-  await until('as many hang as may', () => callsOf('/well') === 20 && callsOf('/hang') >= 48)
+  await until('as many hang as may', () => callsOf('/well') === 6 && callsOf('/hang') >= 48)
   await until('the well hooks are done', async () => {
     const { rows } = await opened.pool.query(
       `select from triggers t join hooks h on h.id = t.hook_id where h.url like '%/well-%'`,
@@ -434,7 +434,7 @@ test('any number of hooks that hang delay no other hook', { timeout: 400_000 }, 
   await platform.close()
   const { counts } = await running
   assert.equal(callsOf('/hang'), 48)
-  assert.deepEqual(counts, { ...noTriggers, due: 160, delivered: 20, failed: 140 })
+  assert.deepEqual(counts, { ...noTriggers, due: 138, delivered: 6, failed: 132 })
 })
 
 // An unsubscribe that committed while a refusal of its hook was recorded ended the whole run: hook_answers has a foreign key.
