@@ -5,7 +5,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
 import { lacking, lackingScript } from '../support/installed.ts'
-import { cleanEnvironment, runProgram, testHome } from '../support/program.ts'
+import { callProgram, cleanEnvironment, testHome } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
@@ -25,7 +25,7 @@ before(async () => {
   chmodSync(join(bin, 'leadpush'), 0o755)
   await Promise.all(
     shells.map(async (shell) => {
-      const { code, stdout, stderr } = await runProgram(['completion', shell])
+      const { code, stdout, stderr } = await callProgram(['completion', shell])
       assert.deepEqual([code, stderr], [0, ''])
       writeFileSync(file(shell), stdout)
     }),
@@ -158,7 +158,7 @@ for (const [shell, command, prepare] of [
 }
 
 test('a shell that it does not know is told with those that it knows', async () => {
-  const { code, stderr } = await runProgram(['completion', 'tcsh'])
+  const { code, stderr } = await callProgram(['completion', 'tcsh'])
   assert.equal(code, 2)
   assert.match(stderr, /'tcsh' is invalid for argument 'shell'. Allowed choices are bash, zsh, fish\./)
 })

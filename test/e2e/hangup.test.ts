@@ -53,7 +53,7 @@ test('a push whose terminal is closed finishes what is under way, records it and
   const { json } = await house.call('status --json')
   assert.deepEqual([json[0].delivered, json[0].unknown, json[0].lastRun.outcome], [length, 0, 'stopped'])
   house.receiver.answer = () => 200
-  const resumed = await house.run('push --resume --json')
+  const resumed = await house.call('push --resume --json')
   assert.equal(resumed.code, 0, resumed.stderr)
   assert.deepEqual(
     [...house.receiver.keys().values()].map((sent) => sent.length),

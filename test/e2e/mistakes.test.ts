@@ -15,7 +15,7 @@ async function meets(
   code: number,
   ...patterns: RegExp[]
 ): Promise<string> {
-  const run = env.LEADPUSH_LOG_FORMAT === 'json' || env.TMPDIR ? runProgram : callProgram
+  const run = env.TMPDIR ? runProgram : callProgram
   const ended = await run(args, { env })
   const said = `${args.join(' ')}\n${ended.stderr}`
   assert.equal(ended.code, code, said)
@@ -197,7 +197,7 @@ test('rejected records, which hold receiver keys, are kept for their owner alone
   const database = await createDatabase(t)
   const users = writeInput('users.ndjson', '{"email":"wrong","receiverApiKey":"key-1"}\n')
   const rejects = join(testHome(), 'rejects.ndjson')
-  const ended = await runProgram(['users', 'import', users, '--rejects', rejects], {
+  const ended = await callProgram(['users', 'import', users, '--rejects', rejects], {
     env: { DATABASE_URL: database.url },
   })
   assert.equal(ended.code, 1)

@@ -160,7 +160,7 @@ test('the program prints every message in the table of trouble', async (t) => {
   }
   const hanging = startProgram(['push', '--all'], { env: house.env })
   await until('it hangs', () => hung !== undefined)
-  await Promise.all(['push --all', 'push --resume'].map(async (args) => note(await house.run(args))))
+  await Promise.all(['push --all', 'push --resume'].map(async (args) => note(await house.call(args))))
   hanging.kill('SIGKILL')
   await hanging.done
   await opened.pool.query(`update workers set lease_until = now() - interval '1 second'`)

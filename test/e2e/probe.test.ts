@@ -6,7 +6,7 @@ import { after, test } from 'node:test'
 import { createDatabase } from '../support/database.ts'
 import { lackingScript } from '../support/installed.ts'
 import { startProbedReceiver } from '../support/probed-receiver.ts'
-import { callProgram, cleanEnvironment, runProgram, startProgram, testHome } from '../support/program.ts'
+import { callProgram, cleanEnvironment, startProgram, testHome } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
 
 const database = await createDatabase()
@@ -21,7 +21,7 @@ const env = { LEADPUSH_RECEIVER_URL: receiver.url }
 test('leadpush receiver is all green to it, without a database and without a user', async () => {
   const reference = startProgram(['receiver', '--port', '0'], { env: { DATABASE_URL: database.url } })
   const [, url = ''] = await reference.waitFor(/listening on (http:\S+)$/m)
-  const { code, stdout, stderr } = await runProgram(['probe'], { env: { LEADPUSH_RECEIVER_URL: url } })
+  const { code, stdout, stderr } = await callProgram(['probe'], { env: { LEADPUSH_RECEIVER_URL: url } })
   reference.kill()
   assert.equal(code, 0, stdout + stderr)
   assert.match(
@@ -35,7 +35,7 @@ test('leadpush receiver is all green to it, without a database and without a use
 
 test('with the key of a user; a fault is named with what was sent, what came back, the clause, and what to do: exit 1', async () => {
   const options = { env: { ...env, DATABASE_URL: database.url } }
-  const { code, stdout, stderr } = await runProgram(['probe', '--user', 'User@example.com', '--yes'], options)
+  const { code, stdout, stderr } = await callProgram(['probe', '--user', 'User@example.com', '--yes'], options)
   assert.equal(code, 1, stdout + stderr)
   const report = stdout.slice(stdout.indexOf('fail  '), stdout.indexOf('pass', stdout.indexOf('fail  ')))
   assert.equal(
@@ -55,7 +55,9 @@ test('with the key of a user; a fault is named with what was sent, what came bac
 })
 
 test('--json: a line a check, and a summary', async () => {
-  const { code, json, stderr } = await runProgram(['probe', '--json'], { env: { ...env, LEADPUSH_LOG_FORMAT: 'json' } })
+  const { code, json, stderr } = await callProgram(['probe', '--json'], {
+    env: { ...env, LEADPUSH_LOG_FORMAT: 'json' },
+  })
   assert.equal(code, 1)
   const { seconds, ...first } = json[0]
   assert.equal(typeof seconds, 'number')

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { makeGate } from '../support/gate.ts'
 import { deliveriesOf } from '../support/house.ts'
 import { answerTogether, buildOverlap, emails, requestsOf, startPush, summaryOf } from '../support/overlap.ts'
-import { runProgram, startProgram } from '../support/program.ts'
+import { callProgram, startProgram } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
 
@@ -98,7 +98,7 @@ test('a push for several users names each whose subscription push another proces
     ['push', '--user', taken],
     ['users', 'remove', removed],
   ]) {
-    const { code, stderr } = await runProgram(args, { env })
+    const { code, stderr } = await callProgram(args, { env })
     assert.equal(code, 0, stderr)
   }
   firstAnswer.open()

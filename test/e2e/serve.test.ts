@@ -8,7 +8,7 @@ import { type FoundIntegration, findIntegrationByKey } from '../../src/integrati
 import { sampleAnswerSchema } from '../../src/server/answers.ts'
 import { createDatabase } from '../support/database.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
-import { runProgram, startProgram } from '../support/program.ts'
+import { callProgram, startProgram } from '../support/program.ts'
 import { assertAnswer, createKeys, startServe } from '../support/serve.ts'
 import { findClosedPort, sendRaw } from '../support/sockets.ts'
 import { until } from '../support/until.ts'
@@ -307,7 +307,7 @@ test('/metrics counts requests, /openapi.json is what the command prints, /ready
   ])
     assert.match(text, new RegExp(`^${name} \\d+$`, 'm'))
   assert.ok(!text.includes(key))
-  const printed = await house.run('openapi')
+  const printed = await house.call('openapi')
   assert.equal(printed.code, 0, printed.stderr)
   const { json } = await serve.ask({ path: '/openapi.json' })
   assert.deepEqual(JSON.parse(printed.stdout), json)
@@ -391,7 +391,7 @@ test('SIGTERM: requests under way are answered, nobody else is let in, and the e
 
 test('serve ends with 2 at once where it could not work, and says why', async () => {
   const { LEADPUSH_RECEIVER_URL: _, ...unset } = house.env
-  const run = (env: Record<string, string>, ...args: string[]) => runProgram(['serve', ...args], { env })
+  const run = (env: Record<string, string>, ...args: string[]) => callProgram(['serve', ...args], { env })
   const without = await run(unset, '--port', '0')
   assert.equal(without.code, 2)
   assert.match(without.stderr, /^\{.*LEADPUSH_RECEIVER_URL: is not set/)

@@ -48,7 +48,7 @@ test('control characters in data are spelt out on a terminal and in a log, befor
 
   const log = await house.call(['leads', 'import', hidden])
   assert.equal(log.code, 2)
-  const json = await house.run(['leads', 'import', hidden], { env: { LEADPUSH_LOG_FORMAT: 'json' } })
+  const json = await house.call(['leads', 'import', hidden], { env: { LEADPUSH_LOG_FORMAT: 'json' } })
   for (const { stderr } of [log, json]) assert.doesNotMatch(stderr, /[^\P{Cc}\n]|[\u200f\u202e\u2066\u2028]/u)
   const told = json.stderr.trim().split('\n')
   assert.ok(

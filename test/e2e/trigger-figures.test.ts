@@ -30,7 +30,7 @@ const addLeads = (count: number) =>
     'leads',
     Array.from({ length: count }, () => ({ href: hrefOf(`new-${++names}`), postalCode: '78704' })),
   )
-const trigger = (...options: string[]) => house.run(['trigger', '--metrics-file', file, ...options], { env })
+const trigger = (...options: string[]) => house.call(['trigger', '--metrics-file', file, ...options], { env })
 
 function read(command = 'trigger') {
   const families = readExposition(readFileSync(file, 'utf8'))
@@ -94,7 +94,7 @@ test('triggers that are due, failing, abandoned and dropped, and hooks that are 
   assert.match(listed, /\/off .*switched off +7 abandoned/)
   assert.match(listed, /\/dropped .*9 dropped/)
   const page = join(testHome(), 'report.html')
-  assert.equal((await house.run(['report', '--out', page])).code, 0)
+  assert.equal((await house.call(['report', '--out', page])).code, 0)
   const text = readFileSync(page, 'utf8')
   for (const head of ['dropped', 'off since']) assert.match(text, new RegExp(`<th[^>]*>${head}</th>`))
   // under "why" it said "none yet" of a hook without an attempt

@@ -27,7 +27,7 @@ import { MachineChecks } from '../../src/inspect/machine/run-checks.ts'
 import { sealStored } from '../../src/secrets/seal-stored.ts'
 import { changeSecretKey, openVault } from '../../src/secrets/vault.ts'
 import { createDatabase, postgresVersion } from '../support/database.ts'
-import { cleanEnvironment, runProgram } from '../support/program.ts'
+import { callProgram, cleanEnvironment, runProgram } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
 import { startSecureWay } from '../support/secure-way.ts'
 import { seedUsers } from '../support/seed.ts'
@@ -373,7 +373,7 @@ test('certificates: a good one, one that is over, one for another name, one of a
 
 test('without a database none is made: that is a problem, and the checks that need it are one line', async () => {
   const env = { LEADPUSH_HOME: noHome, LEADPUSH_RECEIVER_URL: receiverUrl }
-  const { code, stdout, stderr } = await runProgram(['validate'], { env })
+  const { code, stdout, stderr } = await callProgram(['validate'], { env })
   assert.deepEqual([code, stderr], [1, ''])
   assert.match(
     stdout,

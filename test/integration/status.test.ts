@@ -15,7 +15,7 @@ import { findUserDeliveries } from '../../src/inspect/status/user-deliveries.ts'
 import { findWithoutLeads } from '../../src/inspect/status/without-leads.ts'
 import { toDeliveryLine } from '../../src/push/reporter.ts'
 import { createDatabase } from '../support/database.ts'
-import { callProgram, runProgram } from '../support/program.ts'
+import { callProgram } from '../support/program.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
 const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, feedMaxAgeMs: 8 * 86_400_000 }
@@ -103,7 +103,7 @@ const claim = (db: Database, period: string, email: string) =>
 test('an empty database is nothing to worry about, and has every field of the contract', async (t) => {
   const { url, period } = await open(t)
   const env = { DATABASE_URL: url }
-  const { code, json, stdout } = await runProgram(['status', '--json', '--check'], { env })
+  const { code, json, stdout } = await callProgram(['status', '--json', '--check'], { env })
   assert.equal(code, 0)
   const expected = {
     type: 'status', period, subscribed: 0, delivered: 0, failed: 0, unknown: 0, owed: 0, lastRun: null, hooksInTrouble: 0,
@@ -412,7 +412,7 @@ test('status --user --json shows deliveries as push does, with a log of the atte
       second_status = null, second_error = 'nobody recorded what came of the attempt', status = 'unknown', second_maybe_arrived = true
     where idempotency_key = ${key}
   `.execute(db)
-  const { code, json } = await runProgram(['status', '--user', 'A@Example.com', '--json'], {
+  const { code, json } = await callProgram(['status', '--user', 'A@Example.com', '--json'], {
     env: { DATABASE_URL: url },
   })
   assert.equal(code, 0)
@@ -497,6 +497,6 @@ test('no database yet is wrong usage, one that does not answer is exit 3', async
   const none = await callProgram(['status', '--json'])
   assert.deepEqual([none.code, none.stdout], [2, ''])
   assert.match(none.stderr, /DATABASE_URL/)
-  const away = await runProgram(['status'], { env: { DATABASE_URL: 'postgresql://leadpush@127.0.0.1:1/leadpush' } })
+  const away = await callProgram(['status'], { env: { DATABASE_URL: 'postgresql://leadpush@127.0.0.1:1/leadpush' } })
   assert.equal(away.code, 3)
 })

@@ -10,7 +10,7 @@ import type { Finding } from '../../src/inspect/finding.ts'
 import { checkFiles, findFiles } from '../../src/inspect/validate/files.ts'
 import { completeLead, type Lead, leadFields } from '../../src/leads/lead.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { callProgram, runProgram, testHome } from '../support/program.ts'
+import { callProgram, testHome } from '../support/program.ts'
 
 let written = 0
 const write = (text: string | Buffer, ending: string) => writeInput(`validate-${++written}.${ending}`, text)
@@ -272,7 +272,7 @@ test('validate FILE… exits 1 for a problem, 0 for none, and needs no database'
     'json',
   )
   const good = write(toLines([{ href: 'https://listings.example/1', postalCode: '78704' }]), 'ndjson')
-  const fine = await runProgram(['validate', right, good, '--json'], { env })
+  const fine = await callProgram(['validate', right, good, '--json'], { env })
   assert.equal(fine.code, 0)
   assert.deepEqual(fine.json, [{ type: 'summary', problems: 0, notes: 0, files: 2, records: 1 }])
   const bad = await callProgram(['validate', right, wrong, '--json'], { env })
@@ -318,7 +318,7 @@ test('the sample files and a feed are judged as their imports do, under any name
     [body, 0],
     [body.replace('"radius":5', '"radius":500'), 1],
   ] as const) {
-    const { code, stdout } = await runProgram(['validate', '-'], { input })
+    const { code, stdout } = await callProgram(['validate', '-'], { input })
     assert.equal(code, expected, stdout)
   }
   assert.equal((await callProgram(['validate', write(body, 'doc')])).code, 0)

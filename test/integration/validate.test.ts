@@ -13,7 +13,7 @@ import { importUsers } from '../../src/users/import.ts'
 import { createDatabase } from '../support/database.ts'
 import { addHook } from '../support/hooks.ts'
 import { importRecords, listing, toLines } from '../support/import-files.ts'
-import { callProgram, runProgram } from '../support/program.ts'
+import { callProgram } from '../support/program.ts'
 import { startTestReceiver } from '../support/receiver.ts'
 
 const settings = { allowInsecureHooks: undefined as string | undefined }
@@ -219,7 +219,7 @@ test('users that something else wrote are held to the rules, and no key is shown
     ].sort(),
   )
   const env = { DATABASE_URL: url, LEADPUSH_RECEIVER_URL: 'https://receiver.example/leads' }
-  const { code, stdout, stderr } = await runProgram(['validate', '--json'], { env })
+  const { code, stdout, stderr } = await callProgram(['validate', '--json'], { env })
   assert.equal(code, 1)
   assert.doesNotMatch(stdout + stderr, /sec ret|kkkkk/)
 })
