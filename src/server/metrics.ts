@@ -1,6 +1,4 @@
 /** The metrics of `serve` for Prometheus: requests, child processes, owed pushes, triggers, and the process itself. */
-import { readdirSync } from 'node:fs'
-import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
 import { Durations, Exposition, type Gauge, type Labels } from '../base/exposition.ts'
 import { packageVersion } from '../base/package-root.ts'
 import { untrustedProxyMetric } from '../http/listen.ts'
@@ -26,14 +24,11 @@ export interface MetricSources {
   pushesOwed(): Promise<number | undefined>
   /** Whether the database takes writes; false if it cannot tell. */
   isWritable(): Promise<boolean>
-  /** Undefined if the database cannot tell. Asked at most every 15 seconds. */
+  /** Undefined if the database cannot tell. */
   triggers(): Promise<TriggerFigures | undefined>
 }
 
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT'])
-/** Figures that read many rows are kept for so long, however often they are scraped. */
-const keptMs = 15_000
-const loopResolutionMs = 10
 const bucketsSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 const triggerGauges: readonly Gauge<TriggerFigures | undefined>[] = [
@@ -49,16 +44,7 @@ const triggerGauges: readonly Gauge<TriggerFigures | undefined>[] = [
   ['hooks_with_dropped', 'Hooks for which listings were dropped in the last day.', (figures) => figures?.hooksDropped],
 ] // biome-ignore format: a table
 
-/** Returns an answer that is at most `keptMs` old. */
-function askSeldom<T>(ask: () => Promise<T>): () => Promise<T> {
-  let last: { atMs: number; answer: Promise<T> } | undefined
-  return () => {
-    if (last === undefined || performance.now() - last.atMs >= keptMs) last = { atMs: performance.now(), answer: ask() }
-    return last.answer
-  }
-}
-
-/** Callers who ask meanwhile get the same answer. */
+/** Callers who ask meanwhile get the same answer: figures of triggers read many rows, and are read once at a time. */
 function askTogether<T>(ask: () => Promise<T>): () => Promise<T> {
   let asked: Promise<T> | undefined
   return () => {
@@ -69,50 +55,30 @@ function askTogether<T>(ask: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** The open files and sockets; undefined without /proc. */
-function countOpenFiles(): number | undefined {
-  try {
-    return readdirSync('/proc/self/fd').length
-  } catch {
-    return undefined
-  }
-}
-
 /** Adds the figures of a process, under the usual names of Prometheus' clients. */
-function addProcess(all: Exposition, loop: IntervalHistogram): void {
+function addProcess(all: Exposition): void {
   const { user, system } = process.cpuUsage()
   all.counter('process_cpu_seconds_total', 'Processor time.', (user + system) / 1e6)
   all.gauge('process_start_time_seconds', 'When the process began.', performance.timeOrigin / 1_000)
-  const { rss, heapUsed } = process.memoryUsage()
-  all.gauge('process_resident_memory_bytes', 'Memory of the process.', rss)
-  all.gauge('process_open_fds', 'Open files and sockets.', countOpenFiles())
-  all.gauge('nodejs_heap_size_used_bytes', 'What JavaScript keeps, of that memory.', heapUsed)
-  // it measures from one timer to the next
-  const lag = (nanoseconds: number) => Math.max(nanoseconds / 1e9 - loopResolutionMs / 1_000, 0)
-  all.gauge(
-    'nodejs_eventloop_lag_p99_seconds',
-    'How late 99 % of timers were at most, since the last scrape.',
-    lag(loop.percentile(99)),
-  )
-  all.gauge('nodejs_eventloop_lag_max_seconds', 'How late a timer was at most, since the last scrape.', lag(loop.max))
-  loop.reset()
+  all.gauge('process_resident_memory_bytes', 'Memory of the process.', process.memoryUsage.rss())
 }
 
 /** Makes the metrics of one `serve`. */
 export function createMetrics(sources: MetricSources): Metrics {
-  const loop = monitorEventLoopDelay({ resolution: loopResolutionMs })
-  loop.enable()
   const requests = new Map<string, readonly [Labels, Durations]>()
   // begin at 0: a series that appears with its first event shows no rise
   const ended = new Map([['0', 0]])
   const limited = { address: 0, key: 0 }
   let untrusted = 0
-  const askTriggers = askSeldom(sources.triggers)
 
   const render = async () => {
     const all = new Exposition()
-    addProcess(all, loop)
-    const [owed, isWritable, figures] = await Promise.all([sources.pushesOwed(), sources.isWritable(), askTriggers()])
+    addProcess(all)
+    const [owed, isWritable, figures] = await Promise.all([
+      sources.pushesOwed(),
+      sources.isWritable(),
+      sources.triggers(),
+    ])
     all.gauge('leadpush_build_info', 'The version of leadpush, as a label.', [[{ version: packageVersion }, 1]])
     all.histogram(
       'leadpush_http_request_duration_seconds',
