@@ -187,10 +187,8 @@ test('validate finds listings whose sources do not agree with them', async () =>
   await opened.pool.query(
     `update lead_sources set gone_at = now() where lead_id = (select min(lead_id) from lead_sources)`,
   )
-  await opened.pool.query(`insert into lead_sources (lead_id, source_id) select 999, id from sources`)
   const { code, json } = await house.call('validate --json')
   assert.equal(code, 1)
   const messages = json.map(({ message }) => message)
   assert.ok(messages.includes('is delivered, although no source has it'))
-  assert.ok(messages.includes('is said to have 1 listing that does not exist'))
 })

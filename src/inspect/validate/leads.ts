@@ -4,7 +4,6 @@
  */
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
-import { plural } from '../../base/amounts.ts'
 import { formatPath } from '../../base/errors.ts'
 import { describeIssues } from '../../base/issues.ts'
 import { bodyBytesMax } from '../../base/limits.ts'
@@ -139,22 +138,5 @@ export async function* checkLeads(db: Database, counts: { leads: number }, signa
       counts.leads++
       for (const finding of checkLead(row)) yield finding
     }
-  }
-  if (!signal?.aborted) yield* checkSources(db)
-}
-
-/** Sources may only have listings that exist. */
-async function* checkSources(db: Database): Findings {
-  const { rows } = await rideOut(() =>
-    sql<{ source: string; listings: number }>`
-      select coalesce(o.name, 'number ' || m.source_id) as source, count(*) as listings
-      from lead_sources m left join sources o on o.id = m.source_id
-      where o.id is null or not exists (select from leads l where l.id = m.lead_id)
-      group by o.name, m.source_id order by 1
-    `.execute(db),
-  )
-  for (const { source, listings } of rows) {
-    const what = `is said to have ${plural(listings, 'listing')} that ${listings === 1 ? 'does' : 'do'} not exist`
-    yield { level: 'problem', code: 'source', where: `source ${source}`, path: '', what, toDo: restore }
   }
 }
