@@ -8,9 +8,6 @@ import type { Database, OpenDatabase } from './open.ts'
 
 /** One look at the server; times in milliseconds. */
 export interface ServerFacts {
-  /** `18.1`. */
-  version: string
-  encoding: string
   role: string
   /** A PgBouncer or another pooler answers instead of the server. */
   pooled: boolean
@@ -30,10 +27,8 @@ export interface ServerFacts {
   synchronousCommit: string
   /** `FIRST 1 (a, b)`; empty: no commit waits for a standby. */
   synchronousNames: string
-  /** The `application_name` of each standby that is attached, without subscribers of logical replication and backups. */
-  standbys: string[]
-  /** The number of standbys that commits may wait for; null: this role may not see it. */
-  synchronousStandbys: number | null
+  /** How many standbys are attached, without subscribers of logical replication and backups. */
+  standbys: number
   /** How many more connections this role may open, and the limit that leaves the fewest. */
   freeConnections: number
   connectionsMax: number
@@ -43,14 +38,13 @@ type ServerRow = Omit<ServerFacts, 'pooled' | 'encrypted' | 'roundTripMs' | 'ahe
 
 // counts sessions of others from data that every role may see
 const facts = sql<ServerRow>`
-  select split_part(current_setting('server_version'), ' ', 1) as version, current_setting('server_encoding') as encoding,
-    current_user as role, pg_is_in_recovery() as standby,
+  select current_user as role, pg_is_in_recovery() as standby,
     current_setting('default_transaction_read_only')::boolean as "readOnly",
     current_setting('statement_timeout') as "statementTimeout",
     current_setting('fsync')::boolean as fsync,
     current_setting('full_page_writes')::boolean as "fullPageWrites",
     current_setting('synchronous_commit') as "synchronousCommit",
-    current_setting('synchronous_standby_names') as "synchronousNames", r.standbys, r."synchronousStandbys",
+    current_setting('synchronous_standby_names') as "synchronousNames", r.standbys,
     l.most as "connectionsMax", l.free as "freeConnections"
   from (
     select most, most - used as free from (
@@ -66,11 +60,7 @@ const facts = sql<ServerRow>`
     ) limits
     order by most - used limit 1
   ) l, (
-    -- a role without pg_read_all_stats sees that a standby is there, and not its state
-    select coalesce(array_agg(application_name), '{}') as standbys,
-      case when count(*) = count(sync_state) then count(*) filter (where sync_state in ('sync', 'quorum'))::integer end
-        as "synchronousStandbys"
-    from pg_stat_replication
+    select count(*)::integer as standbys from pg_stat_replication
     where state is distinct from 'backup'
       and pid not in (select active_pid from pg_replication_slots where slot_type = 'logical' and active_pid is not null)
   ) r

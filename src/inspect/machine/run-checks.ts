@@ -13,7 +13,7 @@ import { databaseChecks } from './database.ts'
 import { diskCheck } from './disk.ts'
 import { encryptionCheck } from './encryption.ts'
 import { nodeCheck } from './node.ts'
-import { receiverChecks } from './receiver.ts'
+import { receiverCheck } from './receiver.ts'
 import { scheduleCheck } from './schedule.ts'
 import { settingsChecks } from './settings.ts'
 
@@ -36,7 +36,7 @@ const checks: readonly Check[] = [
   encryptionCheck,
   ...clockChecks,
   clientCertificateCheck,
-  ...receiverChecks,
+  receiverCheck,
   scheduleCheck,
   diskCheck,
 ]
