@@ -31,10 +31,11 @@ export async function openLog(io: Io): Promise<Log> {
 
 /** Begins a command: signals are heard from here on, and a reader that goes away is noticed. */
 export function openIo(io: Io): UnloggedIo {
-  const opened = { ...io, out: new Output(io), stops: new Stops(io), ending: new Ending(io) }
+  const ending = new Ending(io)
   // contract 3: `serve` and `receiver` end with 0, even before they listen
   const isServer = ['serve', 'receiver'].includes(io.args[0] ?? '')
-  opened.stops.listenByDefault((exitCode) => void opened.ending.begin(isServer ? 0 : exitCode))
+  const stops = new Stops(io, (exitCode) => void ending.begin(isServer ? 0 : exitCode))
+  const opened = { ...io, out: new Output(io), stops, ending }
   io.stdout.on('error', (error: NodeJS.ErrnoException) => void loseOutput(opened, error))
   return opened
 }

@@ -10,23 +10,18 @@ import type { DatabaseUse } from './describe.ts'
 /** For commands of short statements: a database that is silent for longer counts as away. */
 const inShort: OpenOptions = { silentMsMax: databaseSilentMsMax }
 
-/** For commands that wait for a database that is away when they start (contract 2, `LEADPUSH_DATABASE_AWAY`). */
-const waiting = ({ log, ending }: CommandIo): OpenOptions => ({
-  onAway(text) {
-    ending.noteWaiting(log)
-    log.warn(text)
-  },
-})
-
-const uses: Record<DatabaseUse, (io: CommandIo) => OpenOptions> = {
-  reads: () => inShort,
-  'reads long': () => ({}),
-  changes: () => ({ ...inShort, writes: true }),
-  works: waiting,
-  sends: (io) => ({ ...inShort, ...waiting(io) }),
+interface HoldOptions extends Omit<OpenOptions, 'onAway'> {
+  /** The command waits for a database that is away when it starts (contract 2, `LEADPUSH_DATABASE_AWAY`). */
+  waits?: true
 }
 
-export const optionsOf = (use: DatabaseUse, io: CommandIo): OpenOptions => uses[use](io)
+export const optionsOf: Record<DatabaseUse, HoldOptions> = {
+  reads: inShort,
+  'reads long': {},
+  changes: { ...inShort, writes: true },
+  works: { waits: true },
+  sends: { ...inShort, waits: true },
+}
 
 interface Held {
   opening: Promise<OpenDatabase>
@@ -45,19 +40,30 @@ export interface DatabaseSettings {
 }
 
 /** Opens the database, which is closed by `release`, or when the process ends early. */
-export function holdDatabase(io: CommandIo, settings: DatabaseSettings, options: OpenOptions): Held {
-  const onHang = (text: string) => io.log.warn(text)
-  const limited = { awayMsMax: settings.databaseAwayMs ?? brokenMsMax, onHang, env: io.env, ...options }
-  const opening = openDatabase(settings, limited)
-  const watched = io.ending.watchOpening(opening)
+export function holdDatabase(io: CommandIo, settings: DatabaseSettings, { waits, ...options }: HoldOptions): Held {
+  let state: 'opening' | 'waiting' | 'settled' = 'opening'
+  const warn = (text: string) => io.log.warn(text)
+  const onAway = (text: string) => {
+    state = 'waiting'
+    warn(text)
+  }
+  const limited = { awayMsMax: settings.databaseAwayMs ?? brokenMsMax, onHang: warn, env: io.env, ...options }
+  const opening = openDatabase(settings, waits ? { ...limited, onAway } : limited)
+  const settle = () => {
+    state = 'settled'
+  }
+  opening.then(settle, settle)
   let closing: Promise<void> | undefined
   const close = async () => {
-    // a process that ends early does not wait for an external server: its end closes the connections
-    if (!watched.isSettled && settings.databaseUrl !== undefined) return
     closing ??= opening.then((opened) => opened.close())
     await closing
   }
-  const forget = io.ending.before(close)
+  const forget = io.ending.before(async (signal) => {
+    if (signal && state === 'waiting')
+      io.log.info(`${signal}: ended while it waited for the database; nothing was begun.`)
+    // it does not wait for an external server: the end of the process closes the connections
+    if (state === 'settled' || settings.databaseUrl === undefined) await close()
+  })
   const release = async () => {
     if (await opening.catch(() => undefined)) await close()
     forget()
@@ -69,7 +75,7 @@ export function holdDatabase(io: CommandIo, settings: DatabaseSettings, options:
 export async function withDatabase<T>(
   io: CommandIo,
   settings: DatabaseSettings,
-  options: OpenOptions,
+  options: HoldOptions,
   work: (opened: OpenDatabase) => Promise<T>,
 ): Promise<T> {
   const { opening, release } = holdDatabase(io, settings, options)

@@ -47,8 +47,6 @@ export async function demo({ io, readSettings }: At): Promise<ExitCode> {
     // a signal to the whole group may end a program of the server just as it starts
     if (stop.exitCode === undefined) throw error
     return stop.exitCode
-  } finally {
-    stop.dispose()
   }
 }
 

@@ -49,7 +49,7 @@ export async function runDescribed(
   const { readNamed } = await import('../base/config.ts')
   const opens = database && (await import('./database.ts'))
   const run = await work()
-  io.out.begin({ isJson: options.json === true, logFormat: io.log.format })
+  io.out.isJson = options.json === true
   const source = findSource(io, command)
   // once: a NAME_FILE may be a pipe
   let settings: ReturnType<typeof readNamed> | undefined
@@ -65,7 +65,7 @@ export async function runDescribed(
     async open(workWithin, more) {
       if (!opens || !database) throw new Error(`${described.name} says of no database how it uses it`)
       const settings = readSettings()
-      const how = { ...opens.optionsOf(database, io), ...more }
+      const how = { ...opens.optionsOf[database], ...more }
       return await opens.withDatabase(io, settings, how, (opened) => workWithin(opened, settings))
     },
   }

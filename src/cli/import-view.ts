@@ -188,7 +188,6 @@ export async function runImport(
     await view.finish()
     return stop.exitCode ?? (outcome.summary.rejected > 0 ? 1 : 0)
   } finally {
-    stop.dispose()
     await view.close()
   }
 }

@@ -1,9 +1,7 @@
 /**
- * Writes the results of a command to standard output, as JSON lines or text, and copes with a reader that is slow or has gone. Decides
- * for all commands whether something may move on the terminal.
+ * Writes the results of a command to standard output, as JSON lines or text, and copes with a reader that is slow or has gone.
  */
 import { once } from 'node:events'
-import type { Ora } from 'ora'
 import { formatCount, plural } from '../base/amounts.ts'
 import { codeOf } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
@@ -21,7 +19,7 @@ type Row = Table['rows'][number]
 
 const rowsPerTable = 200
 
-type OutputIo = Pick<Io, 'stdout' | 'stderr' | 'env' | 'onExit'>
+type OutputIo = Pick<Io, 'stdout' | 'env' | 'onExit'>
 
 export class Output {
   private readonly io: OutputIo
@@ -29,7 +27,6 @@ export class Output {
   private isUnread = false
   /** Whether results are JSON lines. */
   isJson = false
-  private logFormat: 'pretty' | 'json' = 'pretty'
   private lost: string | undefined
   private readonly gathered = gather((text) => void this.put(text))
 
@@ -37,12 +34,6 @@ export class Output {
     this.io = io
     this.hasColours = io.stdout.isTTY === true && !isPlain(io.env)
     io.onExit(this.gathered.flush)
-  }
-
-  /** A command begins; `logFormat` is that of its diagnostics. */
-  begin({ isJson, logFormat }: { isJson: boolean; logFormat: 'pretty' | 'json' }): void {
-    this.isJson = isJson
-    this.logFormat = logFormat
   }
 
   /** The reader has gone: later output is dropped. */
@@ -170,17 +161,5 @@ export class Output {
       else lines[lines.length - 1] = more
     }
     return lines.join(`${lineBreak}${' '.repeat(indent)}`)
-  }
-
-  /**
-   * A spinner on standard error, which moves once it is started. Undefined if nothing may move: beside a log of JSON, beside JSON lines
-   * on the same terminal, or on a terminal without columns (made by `script` or a container), where ora would clear lines without end.
-   */
-  async openSpinner(): Promise<Ora | undefined> {
-    const { stdout, stderr, env } = this.io
-    const isLively = stderr.isTTY === true && (stderr.columns ?? 0) > 0 && !isPlain(env)
-    if (!isLively || this.logFormat === 'json' || (this.isJson && stdout.isTTY)) return undefined
-    const { default: ora } = await import('ora')
-    return ora({ stream: stderr, discardStdin: false })
   }
 }

@@ -8,6 +8,7 @@ import { agrees, canAsk } from './ask.ts'
 import type { CommandIo } from './command-io.ts'
 import type { AtDatabase, ExitCode } from './describe.ts'
 import { paint, type Style } from './painted.ts'
+import { startProgress } from './progress.ts'
 
 type Setting =
   | 'receiverUrl'
@@ -38,7 +39,8 @@ export async function probe(
   else if (!(await agrees(io, what, 'Send them?')))
     throw usageError('Nothing was sent: nobody agreed.', 'With --yes it does not ask.')
 
-  const spinner = await io.out.openSpinner()
+  let doing: string | undefined
+  const progress = await startProgress(io, () => doing)
   try {
     const summary = await runProbe({
       receiverUrl,
@@ -49,17 +51,16 @@ export async function probe(
       clientCert,
       clientKey,
       receiverKey,
-      onBegin: (title) => void spinner?.start(title),
-      async onCheck(line) {
-        spinner?.stop()
-        await io.out.result(line, () => writeCheck(io, line))
+      onBegin(title) {
+        doing = title
       },
+      onCheck: (line) => io.out.result(line, () => writeCheck(io, line)),
     })
-    spinner?.stop()
+    progress.stop()
     await io.out.result(summary, () => writeSummary(io, summary))
     return summary.failed > 0 ? 1 : 0
   } finally {
-    spinner?.stop()
+    progress.stop()
   }
 }
 

@@ -1,4 +1,6 @@
 /** The progress of a command, on standard error: on a terminal one moving line that never wraps, elsewhere a log line every 10 s. */
+import type { Ora } from 'ora'
+import { isPlain } from '../base/terminal.ts'
 import type { CommandIo } from './command-io.ts'
 
 const plainProgressMs = 10_000
@@ -6,12 +8,23 @@ const livelyProgressMs = 200
 /** The spinner, a space, and the last column, at which some terminals wrap. */
 const besideChars = 3
 
+/**
+ * Undefined if nothing may move: beside a log of JSON, beside JSON lines on the same terminal, or on a terminal without columns (made by
+ * `script` or a container), where ora would clear lines without end.
+ */
+async function openSpinner({ stdout, stderr, env, log, out }: CommandIo): Promise<Ora | undefined> {
+  const isLively = stderr.isTTY === true && (stderr.columns ?? 0) > 0 && !isPlain(env)
+  if (!isLively || log.format === 'json' || (out.isJson && stdout.isTTY)) return undefined
+  const { default: ora } = await import('ora')
+  return ora({ stream: stderr, discardStdin: false })
+}
+
 /** Shows the result of `text`, which is given the room on the line, until `stop`. Undefined shows nothing yet. */
 export async function startProgress(
   io: CommandIo,
   text: (columns: number) => string | undefined,
 ): Promise<{ stop(): void }> {
-  const spinner = await io.out.openSpinner()
+  const spinner = await openSpinner(io)
   const render = () => {
     const shown = text(spinner ? (io.stderr.columns ?? 0) - besideChars : Number.POSITIVE_INFINITY)
     if (shown === undefined) return

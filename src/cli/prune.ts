@@ -9,6 +9,7 @@ import { tidyTables } from '../db/tidy.ts'
 import { countDeleted, type PruneCounts, type PrunedPart, prune } from '../upkeep/prune/prune.ts'
 import type { CommandIo } from './command-io.ts'
 import { type AtDatabase, type ExitCode, wrongValue } from './describe.ts'
+import { startProgress } from './progress.ts'
 
 const olderThanDaysMax = 36_500
 
@@ -45,7 +46,8 @@ async function pruneAndTell(
   settings: { olderThanMs: number; maxLeadAgeMs: number },
   dryRun: boolean,
 ): Promise<ExitCode> {
-  const spinner = await io.out.openSpinner()
+  let doing: string | undefined
+  const progress = await startProgress(io, () => doing)
   const stop = io.stops.listen((signal) => io.log.info(`${signal}: ending after the statement under way.`))
   try {
     const rows = await rideOut(() => findRows(opened.db))
@@ -53,7 +55,9 @@ async function pruneAndTell(
       ...settings,
       dryRun,
       stop: stop.signal,
-      onPart: (part) => void spinner?.start(`Looking for old ${names[part]}`),
+      onPart(part) {
+        doing = `Looking for old ${names[part]}`
+      },
       onAway: () => io.log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
     })
     if (!dryRun && !stop.signal.aborted) await tidy(opened, counts)
@@ -62,17 +66,18 @@ async function pruneAndTell(
       ? await findIndexes(opened.db, tables)
       : await rebuildIndexes(opened, tables, {
           stop: stop.signal,
-          onIndex: (name) => void spinner?.start(`Rebuilding ${name}`),
+          onIndex(name) {
+            doing = `Rebuilding ${name}`
+          },
           onTrouble: (what, error) => io.log.warn(`While ${what}: ${messageOf(error)}.`),
         })
-    spinner?.stop()
+    progress.stop()
     const rebuilt = indexes.length > 0 && { rebuilt: indexes }
     const line = { type: 'prune', ...(dryRun && { dryRun }), ...counts, indexes: indexes.length, ...rebuilt }
     await io.out.result(line, () => writeCounts(io, counts, indexes, dryRun))
     return stop.exitCode ?? 0
   } finally {
-    spinner?.stop()
-    stop.dispose()
+    progress.stop()
   }
 }
 

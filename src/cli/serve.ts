@@ -31,11 +31,7 @@ export async function serve({ io, open, readSettings }: AtDatabase<Setting, Push
     if (settings.allowInsecureHooks) {
       io.log.warn('LEADPUSH_ALLOW_INSECURE_HOOKS is set: hook URLs may lead anywhere. For development only.')
     }
-    let told: (signal: NodeJS.Signals) => void = () => {}
-    const stopped = new Promise<NodeJS.Signals>((resolve) => {
-      told = resolve
-    })
-    const stop = io.stops.listen((signal) => told(signal))
+    const stopped = new Promise<NodeJS.Signals>((resolve) => void io.stops.listen(resolve))
     const server = await startServer({
       ...settings,
       db,
@@ -54,7 +50,6 @@ export async function serve({ io, open, readSettings }: AtDatabase<Setting, Push
     // a database that is away must not hold it up
     setTimeout(() => void io.ending.begin(0), endMsMax).unref()
     await server.close(signal)
-    stop.dispose()
     return 0
   }, limits)
 }

@@ -6,81 +6,56 @@ export const exitCodes = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 } as const
 export type StopSignal = keyof typeof exitCodes
 export type StopCode = (typeof exitCodes)[StopSignal]
 
-const stopSignals = Object.keys(exitCodes) as StopSignal[]
+export const stopSignals = Object.keys(exitCodes) as StopSignal[]
 
 export const isStopCode = (exitCode: number): boolean => (Object.values(exitCodes) as number[]).includes(exitCode)
 
-export interface Stop {
-  readonly signal: AbortSignal
-  /** The exit code of the command, if it was stopped. */
-  readonly exitCode: StopCode | undefined
-  dispose(): void
-}
-
-/** Who hears the signals of one command. */
+/** What the signals of the process do to its command: they just end it, unless it listens. */
 export class Stops {
   private readonly io: Io
-  private listening = 0
-  private isCareful = false
+  private readonly end: (exitCode: StopCode) => void
+  private readonly controller = new AbortController()
+  private onFirst: ((signal: StopSignal) => void) | undefined
+  private first: StopCode | undefined
 
-  constructor(io: Io) {
+  /** `end` ends a command that does not listen. */
+  constructor(io: Io, end: (exitCode: StopCode) => void) {
     this.io = io
+    this.end = end
+    for (const signal of stopSignals) io.signals.on(signal, () => this.hear(signal))
   }
 
-  /** Whether the command wants to hear of a signal, since it must not just be ended in the middle. */
+  /** Aborted by the first signal. */
+  get signal(): AbortSignal {
+    return this.controller.signal
+  }
+
+  /** The exit code of the command, if it was stopped. */
+  get exitCode(): StopCode | undefined {
+    return this.first
+  }
+
+  /** Whether the command must not just be ended in the middle. */
   get mustFinish(): boolean {
-    return this.isCareful
+    return this.onFirst !== undefined
   }
 
-  private isUnheard(signal: StopSignal): boolean {
-    return signal === 'SIGHUP' && this.io.ignoresHangups
+  /** From now on the command finishes by itself; `onFirst` reports that to people. */
+  listen(onFirst: (signal: StopSignal) => void): this {
+    this.onFirst = onFirst
+    return this
   }
 
-  /** The shell and the system may both report one closed terminal. */
-  private isSecond(signal: StopSignal): boolean {
-    return signal !== 'SIGHUP' || !this.io.hadTerminal
-  }
-
-  /** For commands that do not listen: the first signal calls `end`, the second ends the process at once. */
-  listenByDefault(end: (exitCode: StopCode) => void): void {
-    let isEnding = false
-    for (const signal of stopSignals) {
-      this.io.signals.on(signal, () => {
-        if (this.listening > 0 || this.isUnheard(signal)) return
-        if (!isEnding) end(exitCodes[signal])
-        else if (this.isSecond(signal)) this.io.exit(exitCodes[signal])
-        isEnding = true
-      })
+  private hear(signal: StopSignal): void {
+    const { ignoresHangups, hadTerminal } = this.io
+    if (signal === 'SIGHUP' && ignoresHangups) return
+    if (this.first === undefined) {
+      this.first = exitCodes[signal]
+      if (this.onFirst) this.onFirst(signal)
+      else this.end(this.first)
+      this.controller.abort()
     }
-  }
-
-  /** `onFirst` reports to people that the command is finishing. */
-  listen(onFirst: (signal: StopSignal) => void): Stop {
-    const controller = new AbortController()
-    let exitCode: StopCode | undefined
-    const hear = (signal: StopSignal) => {
-      if (this.isUnheard(signal)) return
-      if (controller.signal.aborted) {
-        if (this.isSecond(signal)) this.io.exit(exitCodes[signal])
-        return
-      }
-      exitCode = exitCodes[signal]
-      onFirst(signal)
-      controller.abort()
-    }
-    const listeners = stopSignals.map((signal) => [signal, () => hear(signal)] as const)
-    this.isCareful = true
-    this.listening++
-    for (const [signal, listener] of listeners) this.io.signals.on(signal, listener)
-    return {
-      signal: controller.signal,
-      get exitCode() {
-        return exitCode
-      },
-      dispose: () => {
-        this.listening--
-        for (const [signal, listener] of listeners) this.io.signals.off(signal, listener)
-      },
-    }
+    // the shell and the system may both report one closed terminal
+    else if (signal !== 'SIGHUP' || !hadTerminal) this.io.exit(exitCodes[signal])
   }
 }

@@ -26,13 +26,9 @@ export async function validate(at: At, files: string[], options: ValidateOptions
   const stop = io.stops.listen((signal) =>
     io.log.info(`${signal}: finishing; data that were not looked at are not counted.`),
   )
-  try {
-    const check = files.length > 0 ? validateFiles : validateEverything
-    const exitCode = await check(at, files, options, stop.signal)
-    return stop.exitCode ?? exitCode
-  } finally {
-    stop.dispose()
-  }
+  const check = files.length > 0 ? validateFiles : validateEverything
+  const exitCode = await check(at, files, options, stop.signal)
+  return stop.exitCode ?? exitCode
 }
 
 async function validateFiles(
@@ -59,7 +55,7 @@ async function validateEverything(
   let hangs = false
   const open = (settings: { databaseUrl: string | undefined; home: string }): Promise<OpenDatabase> => {
     held = holdDatabase(io, settings, {
-      ...optionsOf('reads', io),
+      ...optionsOf.reads,
       awayMsMax: 0,
       schema: 'untouched',
       connectionsMax: 4,

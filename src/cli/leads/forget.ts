@@ -16,6 +16,7 @@ import { checkResponses, writeResponses } from '../../upkeep/forget/respond.ts'
 import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
 import { valueOrInput } from '../input.ts'
+import { startProgress } from '../progress.ts'
 import { tellForgotten, tellResponse } from './forget-view.ts'
 
 interface ForgetOptions {
@@ -74,9 +75,8 @@ async function forgetAndTell(
   wanted: Wanted,
   { dryRun = false, redact = false, response }: ForgetOptions,
 ): Promise<ExitCode> {
-  const spinner = await io.out.openSpinner()
-  const told = new Set<ForgetPhase>()
-  let isReading = false
+  let phase: ForgetPhase | undefined
+  const progress = await startProgress(io, () => phase && texts[phase])
   const rejected = new Set<number>()
   const stop = io.stops.listen((signal) => io.log.info(`${signal}: stopping; erased listings stay erased.`))
   try {
@@ -84,16 +84,14 @@ async function forgetAndTell(
       redacts: redact,
       dryRun,
       stop: stop.signal,
-      onPhase(phase) {
-        isReading = phase === 'reading'
-        if (spinner) spinner.start(texts[phase])
-        else if (phase.startsWith('waiting') && !told.has(phase)) io.log.info(`${texts[phase]}.`)
-        told.add(phase)
+      onPhase(next) {
+        if (next.startsWith('waiting') && next !== phase) io.log.info(`${texts[next]}.`)
+        phase = next
       },
       onRejected: (line) => void (rejected.size < rejectedShownMax && rejected.add(line)),
       onAway: () => io.log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
     })
-    spinner?.stop()
+    progress.stop()
     const { sent, list, ...counts } = forgotten
     if (list?.rejected) io.log.warn(tellRejected(list.rejected, [...rejected]))
     const shown = { dryRun, ...list, ...counts, sent: sent.count, sentComplete: sent.complete }
@@ -106,11 +104,10 @@ async function forgetAndTell(
   } catch (error) {
     if (!stop.signal.aborted) throw error
     const done = 'It was stopped in the middle: run the command again to erase the rest. Imports refuse it already.'
-    io.log.info(isReading ? 'It was stopped while it read the list: run the command again.' : done)
+    io.log.info(phase === 'reading' ? 'It was stopped while it read the list: run the command again.' : done)
     return stop.exitCode ?? 1
   } finally {
-    spinner?.stop()
-    stop.dispose()
+    progress.stop()
   }
 }
 

@@ -148,7 +148,6 @@ export async function sendPush(
   } finally {
     view.stop()
     forget()
-    stop.dispose()
     await http.close()
   }
 }

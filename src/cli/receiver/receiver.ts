@@ -53,7 +53,6 @@ export async function receive(
         return 0
       } finally {
         view.stop()
-        stop.dispose()
       }
     },
     { create: true, writes: true },

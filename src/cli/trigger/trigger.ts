@@ -105,7 +105,6 @@ export async function sendTriggers(
     return stop.exitCode ?? (summary.abandoned > 0 ? 1 : 0)
   } finally {
     progress.stop()
-    stop.dispose()
   }
 }
 

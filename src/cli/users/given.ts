@@ -69,21 +69,17 @@ export async function changeGiven<Outcome extends string>(
   // a push within `work` tells of the stop; without one the summary follows at once
   const stop = io.stops.listen(() => {})
   let unknown = 0
-  try {
-    for await (const email of readEmails(io, given, stop.signal)) {
-      const found = await findUser(db, email).catch((error) => {
-        if (error instanceof LeadpushError && error.code === 'usage') return undefined
-        throw error
-      })
-      if (found) counts[await work(found, false)]++
-      else {
-        unknown++
-        const text = `${email}  ${paint('yellow', 'unknown')}  There is no such user.`
-        await io.out.result({ type: 'unknown', email }, text)
-      }
+  for await (const email of readEmails(io, given, stop.signal)) {
+    const found = await findUser(db, email).catch((error) => {
+      if (error instanceof LeadpushError && error.code === 'usage') return undefined
+      throw error
+    })
+    if (found) counts[await work(found, false)]++
+    else {
+      unknown++
+      const text = `${email}  ${paint('yellow', 'unknown')}  There is no such user.`
+      await io.out.result({ type: 'unknown', email }, text)
     }
-  } finally {
-    stop.dispose()
   }
   await atEnd(false, stop.exitCode)
   const all: Record<string, number> = { ...counts, unknown }
