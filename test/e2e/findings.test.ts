@@ -128,7 +128,6 @@ const checks: Record<string, { level: Level; statements?: string; env?: Record<s
   query: { level: 'problem', statements: `update queries set hash = 'other'` },
   hook: { level: 'problem', statements: `update hooks set url = 'https://10.0.0.1/hook'` },
   lead: { level: 'problem', statements: `delete from lead_seen` },
-  source: { level: 'problem', statements: `insert into lead_sources (source_id, lead_id) select 7, id from leads` },
 } // biome-ignore format: a table
 
 for (const [code, { level, statements, env }] of Object.entries(checks)) {
