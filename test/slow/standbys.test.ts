@@ -6,7 +6,7 @@ import { openDatabase } from '../../src/db/open.ts'
 import { type Connection, withTransaction } from '../../src/db/transaction.ts'
 import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { buildLongPush, longPushUsers, timesMax } from '../support/long-push.ts'
-import { runProgram } from '../support/program.ts'
+import { callProgram, runProgram } from '../support/program.ts'
 import { until } from '../support/until.ts'
 
 let postgres: BreakablePostgres
@@ -98,6 +98,8 @@ test('a push whose commits wait for a standby that is away says so, goes on when
     assert.match(stderr, /^warning: The database confirms nothing: .* for 1 s at most\.$/m)
     assert.match(stderr, new RegExp(`^error: The database cannot be used: ${waits}\n +Bring the standby back`, 'm'))
   }
+  const { stdout } = await callProgram(['validate', '--quick', '--json'], { env })
+  assert.match(stdout, /"code":"standbys".*no such standby is attached/)
   assert.equal(patient.receiver.requests.length + brief.receiver.requests.length, 0)
   await confirm()
   const { code, stderr } = await pushing.done

@@ -1,4 +1,4 @@
-/** What `validate` makes of figures that no test can bring about: both sides of every limit; and crontabs. */
+/** What `validate` makes of figures that no test can bring about: both sides of every limit; and crontabs as cron reads them. */
 import assert from 'node:assert/strict'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import { judgeClock } from '../../src/inspect/machine/clock.ts'
 import { judgeConnections, judgeDurability, judgeWriting } from '../../src/inspect/machine/database.ts'
 import { judgeDisks } from '../../src/inspect/machine/disk.ts'
 import { judgeNode } from '../../src/inspect/machine/node.ts'
-import { checkSchedule, runsWeekly } from '../../src/inspect/machine/schedule.ts'
+import { checkSchedule, findJobs, findJobTrouble } from '../../src/inspect/machine/schedule.ts'
 import { judgeStandbys } from '../../src/inspect/machine/standbys.ts'
 import { certificate } from '../support/sockets.ts'
 
@@ -22,8 +22,9 @@ const clock = (aheadMs: number, aheadErrorMs = 0) => judgeClock({ aheadMs, ahead
 const free = (freeConnections: number, pooled = false) =>
   judgeConnections({ freeConnections, connectionsMax: 97, pooled } as ServerFacts)
 const durable = { fsync: true, fullPageWrites: true, synchronousCommit: 'on' }
-const cluster = { standby: false, synchronousNames: 'b', synchronousCommit: 'on', standbys: 1 }
-const standbys = (facts: Partial<typeof cluster>) => judgeStandbys({ ...cluster, ...facts })
+const cluster = { standby: false, synchronousNames: 'b', synchronousCommit: 'on', standbys: ['b'] }
+const standbys = (facts: Partial<Parameters<typeof judgeStandbys>[0]>) =>
+  judgeStandbys({ ...cluster, synchronousStandbys: 1, ...facts })
 
 const pem = (file: string) => readFileSync(certificate(file), 'utf8')
 const dates = (pems: string, day: string) => judgeDates(pems, new Date(`${day}T00:00:00Z`))
@@ -67,9 +68,18 @@ const cases: [what: string, found: Found[], level?: Level, words?: RegExp][] = [
   ['a server without fsync', judgeDurability({ ...durable, fsync: false }), 'note', /fsync is off.*send them again.*fsync = on/],
   ['a server without whole pages', judgeDurability({ ...durable, fullPageWrites: false }), 'note', /full_page_writes is off/],
   ['a server that confirms early', judgeDurability({ ...durable, synchronousCommit: 'off' }), 'note', /synchronous_commit is off/],
-  ['a server without standbys', standbys({ synchronousNames: '', standbys: 0 })],
-  ['an asynchronous standby', standbys({ synchronousNames: '' }), 'note', /1 standby attached, none of them synchronous.*more than twice.*synchronous_mode/],
+  ['a server without standbys', standbys({ synchronousNames: '', standbys: [], synchronousStandbys: 0 })],
+  ['an asynchronous standby', standbys({ synchronousNames: '', synchronousStandbys: 0 }), 'note', /1 standby attached, none of them synchronous.*more than twice.*synchronous_mode/],
+  ['the same, as every role sees it', standbys({ synchronousNames: '', synchronousStandbys: null }), 'note', /none of them synchronous/],
   ['a synchronous standby', standbys({})],
+  ['a synchronous standby that is away', standbys({ standbys: [], synchronousStandbys: 0 }), 'problem', /'b', and no such standby is attached: commits wait.*Start/],
+  ['another one in its place', standbys({ standbys: ['c'], synchronousStandbys: 0 }), 'problem', /no such standby/],
+  ['the same, without the right to see its state', standbys({ standbys: ['c'], synchronousStandbys: null }), 'problem', /no such standby/],
+  ['the right one, likewise', standbys({ standbys: ['B'], synchronousStandbys: null })],
+  ['any one, likewise', standbys({ synchronousNames: 'ANY 1 (*)', standbys: ['c'], synchronousStandbys: null })],
+  ['a name in quotes, likewise', standbys({ synchronousNames: 'FIRST 1 ("b", c)', synchronousStandbys: null })],
+  ['one of two', standbys({ synchronousNames: 'ANY 2 (b, c)' }), 'problem', /only 1 of 2 are attached/],
+  ['two of two', standbys({ synchronousNames: '2 (b, c)', standbys: ['b', 'c'], synchronousStandbys: 2 })],
   ['imports that wait for no standby', standbys({ synchronousCommit: 'local' }), 'note', /synchronous_commit is local.*last imports/],
   ['a standby itself', standbys({ standby: true })],
 ] // biome-ignore format: a table
@@ -121,11 +131,33 @@ test('the weekly push is known by what a line makes leadpush do', () => {
     ['out="$(leadpush push --all 2>&1)" || echo "$out"', true], ['leadpush push --resume', false],
     ['leadpush push --user a@example.com; echo --all', false], ['leadpush push --all-the-same', false],
     ['git push --all', false], ['leadpush preview; leadpush status', false],
-  ] as const) assert.equal(runsWeekly(`MAILTO=a@example.com\n0 6 * * 1 ${command}`), isWeekly, command)
+  ] as const) assert.equal(findJobs(`0 6 * * 1 ${command}`, 'x').length === 1, isWeekly, command)
 }) // biome-ignore format: a table
 
+test('lines of a crontab are read as cron reads them, and the program that they name is looked for', async () => {
+  const program = makeFile('bin/leadpush', '')
+  const troubleOf = async (text: string) => {
+    const jobs = findJobs(text, 'x')
+    assert.equal(jobs.length, 1, text)
+    return jobs[0] && (await findJobTrouble(jobs[0]))
+  }
+  const line = '0 6 * * 1  leadpush push --all'
+  const own = `PATH="${folder}/bin:/nowhere"`
+  assert.equal(await troubleOf(`# ${line}\nMAILTO=a@example.com\n${own}\n${line}\n`), undefined)
+  assert.match((await troubleOf(`PATH=/nowhere\n${line}\n${own}\n`)) ?? '', /does not find leadpush: .*\(\/nowhere\)/)
+  assert.match((await troubleOf(line)) ?? '', /does not find leadpush: .*\(\/usr\/bin:\/bin\)/)
+  assert.match(
+    (await troubleOf('@weekly /nowhere/leadpush push --all')) ?? '',
+    /names \/nowhere\/leadpush, which is not/,
+  )
+  assert.equal(await troubleOf(`0 6 * * 1 leadpush ${program} push --all`), undefined)
+  // what only another program, or a shell, can tell
+  for (const command of ['docker run leadpush', '$HOME/bin/leadpush', 'cd /srv && node bin/leadpush.js'])
+    assert.equal(await troubleOf(`0 6 * * 1 ${command} push --all`), undefined)
+})
+
 test('the weekly push is found in the crontabs of user and system and among the timers, and missed where it is in none', async () => {
-  const program = '/usr/bin/leadpush'
+  const program = makeFile('usr/leadpush', '#!/bin/sh\n')
   const before = process.env.PATH
   process.env.PATH = `${folder}/fake:${before}`
   const list = (name: string, text: string) => makeFile(`fake/${name}`, `#!/bin/sh\ncat <<'END'\n${text}\nEND\n`)
@@ -140,8 +172,9 @@ test('the weekly push is found in the crontabs of user and system and among the 
     list('crontab', '')
     makeFile('etc/cron.d/leadpush', `0 6 * * 1 leadpush ${program} push --all\n`)
     assert.equal(await check(), '')
-    makeFile('etc/cron.d/leadpush', `# 0 6 * * 1 leadpush ${program} push --all\n`)
-    assert.match(await check(), /^note: No crontab/)
+    makeFile('etc/cron.d/leadpush', '0 6 * * 1 root /nowhere/leadpush push --all\n')
+    assert.match(await check(), /^note: .*cron\.d\/leadpush: the line for `push --all` names \/nowhere\/leadpush/)
+    makeFile('etc/cron.d/leadpush', '')
     list('systemctl', 'Mon 2026-11-23 06:00:00 UTC 1 day left - - leadpush-push.timer leadpush-push.service')
     assert.equal(await check(), '')
   } finally {
