@@ -2,9 +2,15 @@
  * Decides which hooks may get another trigger now (contract 6.5): each at its own pace, few of one host at a time. Hooks that may hang
  * never take all of the room. Pure: times are passed in, in milliseconds of `performance.now()`.
  */
-import { triggersAtOnceMax, triggersAtOncePerHookMax, triggersPerSecondMax } from '../base/limits.ts'
-import { type HookEvent, type HookState, nextState } from './hook-state.ts'
+import {
+  failuresInARow,
+  triggerPausesMs,
+  triggersAtOnceMax,
+  triggersAtOncePerHookMax,
+  triggersPerSecondMax,
+} from '../base/limits.ts'
 import { hostOf } from './host-pace.ts'
+import type { TriggerOutcome } from './trigger-attempt.ts'
 
 /** A hook for which something is due. */
 export interface DueHook {
@@ -20,48 +26,58 @@ export interface DueHook {
 /** A hook that the run knows. */
 export interface Lane extends DueHook {
   host: string
-  state: HookState
+  /** Whether something may be due for it. */
+  hasDue: boolean
+  /** It got a pause, is switched off, or its platform has ended it: nothing more is sent, whatever comes of attempts under way. */
+  isClosed: boolean
   /** Triggers that were taken and whose outcome is not recorded yet, by their unique names. */
   inHand: Set<string>
-  /** The trigger among them that waits for its turn at the host. */
-  waiting: string | null
-  /** Whether it has answered in this run; until then, and after a failure, it gets one trigger at a time. */
-  hasAnswered: boolean
+  /** Until it has taken one in this run, and after a failure, it gets one trigger at a time. */
+  atOnceMax: number
   nextAtMs: number
 }
 
-const lanesMax = 512
-/** The hooks of one host never take all lanes: otherwise its pace would bind all others. */
-const lanesPerHostMax = 64
-/** So many waiting triggers keep a host with a turn every 37 ms busy, even while the database is slow. */
+/** The run knows at most so many hooks of one host. They keep it busy, and leave the memory to those of others. */
+export const hooksPerHostMax = 64
+/** So many waiting triggers keep a host with a turn every 35 ms busy, even while the database is slow. */
 const waitingPerHostMax = 8
 /** Hooks that did not answer their last attempt get at most so much of the room: a quarter is kept for the others. */
 const unprovenAtOnceMax = triggersAtOnceMax * 0.75
 const spacingMs = 1_000 / triggersPerSecondMax
 
+const startLane = (hook: DueHook): Lane => ({
+  ...hook,
+  host: hostOf(hook.url),
+  hasDue: true,
+  isClosed: false,
+  inHand: new Set(),
+  atOnceMax: 1,
+  nextAtMs: 0,
+})
+
 /** How many of the lanes each host has. */
-function countHosts(lanes: Iterable<Lane>, counts: (lane: Lane) => boolean = () => true): Map<string, number> {
-  const found = new Map<string, number>()
-  for (const lane of lanes) if (counts(lane)) found.set(lane.host, (found.get(lane.host) ?? 0) + 1)
-  return found
+function countHosts(lanes: Iterable<Lane>): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const { host } of lanes) counts.set(host, (counts.get(host) ?? 0) + 1)
+  return counts
 }
 
-/** All hooks of this process, in the order in which they had their turn. */
+/** All hooks that the run knows, in the order in which they had their turn. */
 export class HookLanes {
   private readonly lanes = new Map<string, Lane>()
-  /** Hooks that were found and have no lane yet. */
-  private queue: Lane[] = []
+  /** Those with a trigger in hand that waits for its turn at the host. */
+  private readonly waiting = new Set<Lane>()
   private onWire = 0
   private unprovenOnWire = 0
 
-  /** Whether the run knows no hook. */
-  get isEmpty(): boolean {
-    return this.lanes.size === 0 && this.queue.length === 0
+  /** How many hooks the run knows. */
+  get size(): number {
+    return this.lanes.size
   }
 
   /** The hooks that need not be found: one with nothing due may have something by now. */
   get knownIds(): string[] {
-    return [...this.lanes.values(), ...this.queue].filter(({ state }) => state !== 'idle').map(({ id }) => id)
+    return [...this.lanes.values()].filter(({ hasDue, isClosed }) => hasDue || isClosed).map(({ id }) => id)
   }
 
   /** How many more triggers may be under way. */
@@ -69,70 +85,42 @@ export class HookLanes {
     return triggersAtOnceMax - this.onWire
   }
 
-  /** Whether more hooks would get a lane. */
-  get hasHooksRoom(): boolean {
-    return this.lanes.size < lanesMax
-  }
-
   /** Whether nothing is being sent. */
   get isIdle(): boolean {
     return this.onWire === 0
   }
 
-  /** The hosts whose further hooks get no lane. */
-  get fullHosts(): string[] {
-    return [...countHosts(this.lanes.values())].filter(([, count]) => count >= lanesPerHostMax).map(([host]) => host)
+  /** Whether the run knows as many hooks of some host as it may: the host may have more of them. */
+  get hasFullHost(): boolean {
+    return [...countHosts(this.lanes.values()).values()].some((count) => count >= hooksPerHostMax)
   }
 
-  /** Adds hooks that were found. Each gets a lane as soon as there is one for it. */
+  /** Adds hooks that were found. */
   add(hooks: readonly DueHook[]): void {
     for (const hook of hooks) {
       const lane = this.lanes.get(hook.id)
-      if (lane) {
-        this.happen(lane, 'found')
-        continue
-      }
-      const own = { inHand: new Set<string>(), waiting: null, hasAnswered: false, nextAtMs: 0 }
-      this.queue.push({ ...hook, ...own, host: hostOf(hook.url), state: nextState('idle', 'found') })
+      if (lane) lane.hasDue = true
+      else this.lanes.set(hook.id, startLane(hook))
     }
-    this.admit()
-  }
-
-  private admit(): void {
-    const ofHost = countHosts(this.lanes.values())
-    const kept: Lane[] = []
-    let at = 0
-    for (; this.hasHooksRoom && at < this.queue.length; at++) {
-      const lane = this.queue[at] as Lane
-      const count = ofHost.get(lane.host) ?? 0
-      if (count < lanesPerHostMax) this.lanes.set(lane.id, lane)
-      else kept.push(lane)
-      ofHost.set(lane.host, count + 1)
-    }
-    this.queue = [...kept, ...this.queue.slice(at)]
   }
 
   get(hookId: string): Lane | undefined {
     return this.lanes.get(hookId)
   }
 
-  /** Takes the lane to its next state. */
-  happen(lane: Lane, event: HookEvent): void {
-    lane.state = nextState(lane.state, event)
-  }
-
   /** The lanes that may get another trigger now, as many as there is room for; the one that has waited longest first. */
   findReady(nowMs: number): Lane[] {
     const ready: Lane[] = []
-    const waiting = countHosts(this.lanes.values(), (lane) => lane.waiting !== null)
+    const waiting = countHosts(this.waiting)
     let unprovenRoom = unprovenAtOnceMax - this.unprovenOnWire
     for (const lane of this.lanes.values()) {
       if (ready.length >= this.room) break
-      const atOnce = lane.hasAnswered && lane.failures === 0 ? triggersAtOncePerHookMax : 1
-      if (lane.state !== 'due' || lane.waiting !== null || lane.inHand.size >= atOnce || lane.nextAtMs > nowMs) continue
+      if (!lane.hasDue || lane.isClosed || lane.nextAtMs > nowMs || (lane.isUnproven && unprovenRoom <= 0)) continue
+      if (lane.inHand.size >= lane.atOnceMax || this.waiting.has(lane)) continue
       const ofHost = waiting.get(lane.host) ?? 0
-      if (ofHost >= waitingPerHostMax || (lane.isUnproven && unprovenRoom-- <= 0)) continue
+      if (ofHost >= waitingPerHostMax) continue
       waiting.set(lane.host, ofHost + 1)
+      if (lane.isUnproven) unprovenRoom--
       ready.push(lane)
     }
     return ready
@@ -140,34 +128,45 @@ export class HookLanes {
 
   /** Drops lanes to which nothing may be sent, with nothing under way, and whose pace is over. */
   letGoDone(nowMs: number): void {
-    const before = this.lanes.size
-    for (const { id, state, inHand, nextAtMs } of this.lanes.values()) {
-      if (state !== 'due' && inHand.size === 0 && nextAtMs <= nowMs) this.lanes.delete(id)
+    for (const { id, hasDue, isClosed, inHand, nextAtMs } of this.lanes.values()) {
+      if ((isClosed || !hasDue) && inHand.size === 0 && nextAtMs <= nowMs) this.lanes.delete(id)
     }
-    if (this.lanes.size < before) this.admit()
   }
 
-  /** Notes that a trigger was taken for `lane`. Returns a function to call when it is no longer on the wire, or was given back. */
+  /** Notes that a trigger was taken for `lane`. Returns a function to call when it is no longer on the wire. */
   begin(lane: Lane, trigger: string): () => void {
     // to the end of the line
     this.lanes.delete(lane.id)
     this.lanes.set(lane.id, lane)
     const unproven = Number(lane.isUnproven)
     lane.inHand.add(trigger)
-    lane.waiting = trigger
+    this.waiting.add(lane)
     this.onWire++
     this.unprovenOnWire += unproven
     return () => {
-      if (lane.waiting === trigger) lane.waiting = null
       this.onWire--
       this.unprovenOnWire -= unproven
     }
   }
 
-  /** Notes that the attempt begins now. */
-  send(lane: Lane, nowMs: number): void {
-    lane.waiting = null
+  /** Notes that the trigger waits no more: its attempt begins now, unless that must not be by now. */
+  endWait(lane: Lane, nowMs: number): void {
+    this.waiting.delete(lane)
     lane.nextAtMs = nowMs + spacingMs
+  }
+
+  /**
+   * Notes an outcome. Returns the pause that the hook gets: the one it asks for, and after a timeout or too many failures in a row at least
+   * the first of the schedule. Null: the failure delays only its own trigger.
+   */
+  note(lane: Lane, { ok, gone, httpStatus, retryAfterMs, timedOut }: TriggerOutcome): number | null {
+    lane.isUnproven = httpStatus === null
+    lane.failures = ok ? 0 : lane.failures + 1
+    lane.atOnceMax = ok ? triggersAtOncePerHookMax : 1
+    const ownMs = timedOut || lane.failures >= failuresInARow ? triggerPausesMs[0] : null
+    const pauseMs = retryAfterMs === null ? ownMs : Math.max(retryAfterMs, ownMs ?? 0)
+    lane.isClosed ||= gone || pauseMs !== null
+    return pauseMs
   }
 
   /** The milliseconds until the pace allows a lane another trigger, or the run to drop the lane; infinite if no lane waits for that. */

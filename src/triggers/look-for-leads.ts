@@ -22,7 +22,7 @@ const lostPerRow = 1_000
 /** From so many searches by words on, an index of the new leads' words pays off. */
 const searchesPerIndex = 10
 
-/** The counts of a look. */
+/** The counts of a look at a group of hooks. */
 export interface Looked {
   hooks: number
   /** Triggers that are due now. */
@@ -31,7 +31,7 @@ export interface Looked {
   dropped: number
 }
 
-/** The range of the look, and its listeners. */
+/** The range of the look. */
 export interface LookOptions {
   /** The id of the last committed import: leads up to it are looked at. */
   upTo: number
@@ -41,33 +41,26 @@ export interface LookOptions {
   sameHouse?: Live['sameHouse'] | undefined
   stop: AbortSignal
   onAway?: (error: unknown) => void
-  /** After each group. */
-  onLooked?: (looked: Looked) => void
 }
 
-/** Looks at all hooks that were registered before import `upTo`. Returns early when `stop` is aborted. */
-export async function lookForLeads(opened: OpenDatabase, options: LookOptions): Promise<Looked> {
-  const { stop, onAway, onLooked } = options
-  const sum: Looked = { hooks: 0, found: 0, dropped: 0 }
+/** Looks at all hooks that were registered before import `upTo`, group by group. Returns early when `stop` is aborted. */
+export async function* lookForLeads(opened: OpenDatabase, options: LookOptions): AsyncGenerator<Looked> {
+  const { stop, onAway } = options
   let size = hooksPerGroup.first
   try {
     for (let last: string | undefined = noHook; last !== undefined; ) {
       const after: string = last
       const look = () =>
         withTransaction(opened, async (connection) => lookAtGroup(kyselyOn(connection), { after, size }, options), stop)
-      const looked = await rideOut(look, onAway)
-      last = looked.last
-      sum.hooks += looked.hooks
-      sum.found += looked.found
-      sum.dropped += looked.dropped
+      const { last: next, ...looked } = await rideOut(look, onAway)
+      last = next
       const each = (looked.found + looked.dropped) / size
       size = Math.ceil(Math.min(2 * size, hooksPerGroup.max, foundPerGroup / each))
-      onLooked?.(looked)
+      yield looked
     }
   } catch (error) {
     if (!stop.aborted) throw error
   }
-  return sum
 }
 
 const noHook = '00000000-0000-0000-0000-000000000000'

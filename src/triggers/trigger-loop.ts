@@ -1,6 +1,6 @@
 /**
- * Sends due triggers as the run that has the duty, while a look finds due ones. It knows a few hundred hooks at a time, and finds more as
- * long as there is room; `HookLanes` decides how much each hook gets.
+ * Sends due triggers as the run that has the duty, while a look finds due ones. It knows some thousands of hooks at a time, and finds more
+ * when they are done; `HookLanes` decides how much each hook gets.
  */
 import { triggerPausesMs } from '../base/limits.ts'
 import { Sleeper } from '../base/sleeper.ts'
@@ -14,9 +14,8 @@ import type { Live } from '../matching/listed.ts'
 import { signingSecretsOf } from '../secrets/cipher.ts'
 import { openIntact, type Vault } from '../secrets/vault.ts'
 import { HookLanes, type Lane } from './hook-lanes.ts'
-import { pauseAfter } from './hook-state.ts'
 import { HostPace } from './host-pace.ts'
-import { type Looked, lookForLeads } from './look-for-leads.ts'
+import { lookForLeads } from './look-for-leads.ts'
 import type { LostToRenew } from './lost-triggers.ts'
 import { recordHookAnswers, recordTriggers, type TriggerToRecord } from './record-triggers.ts'
 import { buildTriggerRequest, damagedSecret, sendTrigger, type TriggerOutcome } from './trigger-attempt.ts'
@@ -76,10 +75,8 @@ export const describeAtWork = ({ host, processId, since }: AtWork): string =>
 
 interface Sent {
   row: TriggerToRecord
-  name: string
   lane: Lane
   line: TriggerLine
-  durationMs: number
 }
 
 const lookAgainMs = 1_000
@@ -89,22 +86,23 @@ const bytesUnderWayMax = 16 * 1024 * 1024
 /** Sends the triggers of one run. A failure of the database ends it: `run` then throws. */
 export class TriggerLoop {
   /** Settles when the latest look for what is due has ended. */
-  looking: Promise<void> = Promise.resolve()
+  looking: Promise<void> | undefined
 
   private readonly context: TriggerLoopContext
   private readonly lanes = new HookLanes()
   private readonly pace = new HostPace()
   private readonly sleeper: Sleeper
-  private readonly outcomes: Sent[] = []
-  private recording: Promise<void> | undefined
+  /** What is to be recorded. */
+  private readonly sent: Sent[] = []
   private bytesUnderWay = 0
   private readonly counts = { ...noCounts }
   /** Until when triggers must be due for the first round, and the latest one, as `timestamptz`. */
   private startedAt = ''
   private dueUntil = '-infinity'
-  private isLooking = false
   /** When to look for hooks again, by `performance.now()`; 0: something may have become due. */
   private lookAtMs = 0
+  /** How few hooks the run must know to look again then: all but one, if the last look may have left some out. */
+  private lookBelow = 1
   private heardAtMs = performance.now()
   private failure: unknown
 
@@ -119,11 +117,12 @@ export class TriggerLoop {
     this.context.stop.addEventListener('abort', wake)
     try {
       await this.beginRound()
-      await this.fill()
+      do await Promise.all([this.record(), this.begin()])
+      while (!(await this.isOver()))
     } catch (error) {
       this.fail(error)
     }
-    while (!this.lanes.isIdle || (this.recording && this.failure === undefined)) await this.sleeper.sleep(lookAgainMs)
+    while (!this.lanes.isIdle) await this.sleeper.sleep(lookAgainMs)
     this.context.stop.removeEventListener('abort', wake)
     if (this.failure !== undefined) throw this.failure
     const { dueUntil, startedAt } = this
@@ -151,63 +150,64 @@ export class TriggerLoop {
 
   /** Begins to look for due triggers. */
   private async beginRound(): Promise<void> {
-    const { opened, settings, stop, onAway } = this.context
-    await this.on((db) => renewAside(db, settings.maxLeadAgeMs))
-    const { lastImportId: upTo, dueUntil } = await this.on(findRunStart)
+    await this.on((db) => renewAside(db, this.context.settings.maxLeadAgeMs))
+    const { lastImportId, dueUntil } = await this.on(findRunStart)
     this.dueUntil = dueUntil
     this.startedAt ||= dueUntil
-    this.lookAgain()
-    const onLooked = ({ found, dropped }: Looked) => {
-      this.counts.dropped += dropped
-      if (found > 0) this.lookAgain()
-    }
-    this.isLooking = true
-    const look = lookForLeads(opened, { upTo, ...settings, stop, onAway, onLooked })
-    const onEnd = () => {
-      this.isLooking = false
-      this.lookAgain()
-    }
-    this.looking = look.then(onEnd, (error) => this.fail(error))
+    this.lookAtMs = 0
+    this.looking = this.look(lastImportId).catch((error) => this.fail(error))
   }
 
-  /** Something may have become due. */
-  private lookAgain(): void {
-    this.lookAtMs = 0
+  private async look(upTo: number): Promise<void> {
+    const { opened, settings, stop, onAway } = this.context
+    for await (const { found, dropped } of lookForLeads(opened, { upTo, ...settings, stop, onAway })) {
+      this.counts.dropped += dropped
+      if (found > 0) this.lookAtMs = 0
+      this.sleeper.wake()
+    }
+    this.looking = undefined
     this.sleeper.wake()
   }
 
-  private async fill(): Promise<void> {
-    while (!this.stopping) {
-      const ready = this.findReady()
-      if (this.lanes.room > ready.length && this.mayFind()) await this.findHooks()
-      if (ready.length > 0) await this.take(ready)
-      this.lanes.letGoDone(performance.now())
-      await this.hear()
-      const isDone = !this.isLooking && this.lanes.isEmpty && this.lookAtMs > performance.now()
-      if (isDone && (await this.end())) return
-      if (!isDone) await this.wait()
-    }
+  /** Begins attempts, as many as there is room for. */
+  private async begin(): Promise<void> {
+    if (this.stopping) return
+    const ready = this.findReady()
+    if (this.lanes.room > ready.length && this.mayFind()) await this.findHooks()
+    if (ready.length > 0) await this.take(ready)
+    await this.hear()
   }
 
   private findReady(): Lane[] {
     return this.bytesUnderWay < bytesUnderWayMax ? this.lanes.findReady(performance.now()) : []
   }
 
-  /** Whether it is time to find hooks: triggers may have become due, or the run is about to end. */
+  /** Whether it is time to find hooks: triggers may have become due, or hooks were left out, or the run is about to end. */
   private mayFind(): boolean {
-    const isTime = this.lookAtMs === 0 || (this.lanes.isEmpty && this.lookAtMs <= performance.now())
-    return isTime && this.lanes.hasHooksRoom
+    const below = this.lookAtMs === 0 ? hooksPerLook : this.lookBelow
+    return this.lanes.size < below && this.lookAtMs <= performance.now()
   }
 
-  /** Waits until a lane may be ready, or something wakes the loop. */
-  private async wait(): Promise<void> {
-    if (this.findReady().length > 0 || (this.lanes.room > 0 && this.mayFind())) return
-    await this.sleeper.sleep(Math.min(lookAgainMs, this.lanes.untilNextMs(performance.now())))
+  /** Whether the run has ended; if not, waits until a lane may be ready, or something wakes the loop. */
+  private async isOver(): Promise<boolean> {
+    if (this.sent.length > 0) return false
+    if (this.stopping && this.lanes.isIdle) return true
+    let untilMs = lookAgainMs
+    if (!this.stopping && this.lanes.room > 0) {
+      if (this.findReady().length > 0) return false
+      const nowMs = performance.now()
+      this.lanes.letGoDone(nowMs)
+      if (this.mayFind()) return false
+      if (!this.looking && this.lanes.size === 0 && this.lookBelow === 1) return await this.end()
+      untilMs = Math.min(untilMs, this.lanes.untilNextMs(nowMs))
+    }
+    await this.sleeper.sleep(untilMs)
+    return false
   }
 
   /** Begins another round if another run asked for it. */
   private async hear(): Promise<void> {
-    if (this.isLooking || performance.now() < this.heardAtMs + lookAgainMs) return
+    if (this.looking || performance.now() < this.heardAtMs + lookAgainMs) return
     this.heardAtMs = performance.now()
     if (await this.on((db) => hearAsked(db, triggerDuty, this.context.worker))) await this.beginRound()
   }
@@ -235,9 +235,10 @@ export class TriggerLoop {
   private async findHooks(): Promise<void> {
     // set before the look: hooks that become due during it are worth another look
     this.lookAtMs = performance.now() + lookAgainMs
-    const hooks = await this.on((db) => findDueHooks(db, this.now, this.lanes))
-    if (hooks.length === hooksPerLook) this.lookAtMs = 0
+    const hooks = await this.on((db) => findDueHooks(db, this.now, this.lanes.knownIds))
     this.lanes.add(hooks)
+    const mayHaveMore = hooks.length === hooksPerLook || this.lanes.hasFullHost
+    this.lookBelow = mayHaveMore ? Math.min(this.lanes.size, hooksPerLook) : 1
   }
 
   private async take(ready: readonly Lane[]): Promise<void> {
@@ -245,24 +246,21 @@ export class TriggerLoop {
     const limits = { ...this.context.settings, bytesMax: bytesUnderWayMax - this.bytesUnderWay }
     const triggers = await this.on((db) => takeTriggers(db, this.now, ready, limits))
     const found = new Set(triggers.map(({ hookId }) => hookId))
-    for (const lane of ready) if (!found.has(lane.id)) this.lanes.happen(lane, 'emptied')
+    for (const lane of ready) if (!found.has(lane.id)) lane.hasDue = false
     for (const trigger of triggers) {
       const lane = this.lanes.get(trigger.hookId)
       if (trigger.fate === 'end') this.counts.ended++
-      if (lane && trigger.json !== null) this.begin(lane, trigger, trigger.json, takenAtMs)
+      if (!lane || trigger.json === null) continue
+      const end = this.lanes.begin(lane, nameOf(trigger))
+      this.bytesUnderWay += trigger.bytes
+      this.make(lane, trigger, trigger.json, takenAtMs)
+        .catch((error) => this.fail(error))
+        .finally(() => {
+          end()
+          this.bytesUnderWay -= trigger.bytes
+          this.sleeper.wake()
+        })
     }
-  }
-
-  private begin(lane: Lane, trigger: TakenTrigger, json: string, takenAtMs: number): void {
-    const end = this.lanes.begin(lane, nameOf(trigger))
-    this.bytesUnderWay += trigger.bytes
-    this.make(lane, trigger, json, takenAtMs)
-      .catch((error) => this.fail(error))
-      .finally(() => {
-        end()
-        this.bytesUnderWay -= trigger.bytes
-        this.sleeper.wake()
-      })
   }
 
   private async make(lane: Lane, trigger: TakenTrigger, json: string, takenAtMs: number): Promise<void> {
@@ -270,17 +268,17 @@ export class TriggerLoop {
     const { leaseMs, keepAnswers = 'off' } = settings
     // not if this process stops, the hook failed, or another process may have the duty by now
     const freshMs = Math.max(leaseMs - timeoutMs, leaseMs / 2)
-    const mayGo = () => !this.stopping && lane.state === 'due' && performance.now() - takenAtMs <= freshMs
+    const mayGo = () => !this.stopping && !lane.isClosed && performance.now() - takenAtMs <= freshMs
     const opened = await this.openSecrets(trigger)
     const request = buildTriggerRequest(lane, opened ?? trigger.signingSecrets, json, trigger)
     if (mayGo()) await this.pace.waitForTurn(lane.host)
+    this.lanes.endWait(lane, performance.now())
+    this.sleeper.wake()
     if (!mayGo()) {
       await this.on((db) => giveBack(db, this.now, trigger))
       lane.inHand.delete(nameOf(trigger))
       return
     }
-    this.lanes.send(lane, performance.now())
-    this.sleeper.wake()
     const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)
     const outcome = opened ? await sendTrigger(http, request, now, { timeoutMs, keepAnswers }) : damagedSecret
     this.note(lane, trigger, request, outcome)
@@ -300,13 +298,8 @@ export class TriggerLoop {
     { href, webhookId }: { href: string; webhookId: string },
     outcome: TriggerOutcome,
   ): void {
-    const { ok, gone, httpStatus, error, durationMs } = outcome
-    lane.isUnproven = httpStatus === null
-    lane.hasAnswered ||= httpStatus !== null
-    lane.failures = ok ? 0 : lane.failures + 1
-    const { failures } = lane
-    const pauseMs = ok || gone ? null : pauseAfter(outcome, failures)
-    this.lanes.happen(lane, ok ? 'delivered' : gone ? 'ended' : pauseMs === null ? 'failed' : 'stalled')
+    const { ok, gone, httpStatus, error } = outcome
+    const pauseMs = this.lanes.note(lane, outcome)
     const abandoned = !ok && !gone && trigger.attempts >= triggerPausesMs.length
     const { hookId, versionId, kind, leadId } = trigger
     const line: TriggerLine = {
@@ -314,40 +307,30 @@ export class TriggerLoop {
       status: ok ? 'delivered' : gone ? 'removed' : abandoned ? 'abandoned' : 'failed',
       ...{ attempts: trigger.attempts + 1, httpStatus, error },
     }
-    const row = { ...outcome, hookId, versionId, kind, leadId, abandoned, failures, pauseMs }
-    this.outcomes.push({ row, name: nameOf(trigger), lane, line, durationMs })
-    this.recording ??= this.record().finally(() => {
-      this.recording = undefined
-      this.sleeper.wake()
-    })
+    const row = { ...outcome, hookId, versionId, kind, leadId, abandoned, failures: lane.failures, pauseMs }
+    this.sent.push({ row, lane, line })
   }
 
   private async record(): Promise<void> {
     const { onTrigger, onNote } = this.context
-    try {
-      while (this.outcomes.length > 0) {
-        const sent = [...this.outcomes]
-        const batch = sent.map(({ row }) => row)
-        const { offIds, ended } = await this.on((db) => recordTriggers(db, this.now, batch))
-        this.counts.ended += ended
-        await this.on((db) => recordHookAnswers(db, batch))
-        for (const id of offIds) {
-          const lane = this.lanes.get(id)
-          if (lane) this.lanes.happen(lane, 'used up')
-          onNote(
-            `The hook ${id} is switched off: three days of attempts failed. What it missed is kept for \`trigger --again\`.`,
-          )
-        }
-        this.outcomes.splice(0, sent.length)
-        for (const { lane, name, line, durationMs } of sent) {
-          lane.inHand.delete(name)
-          this.counts[line.status]++
-          onTrigger(line, durationMs)
-        }
-        this.sleeper.wake()
-      }
-    } catch (error) {
-      this.fail(error)
+    const sent = [...this.sent]
+    const rows = sent.map(({ row }) => row)
+    if (rows.length === 0) return
+    const { offIds, ended } = await this.on((db) => recordTriggers(db, this.now, rows))
+    this.counts.ended += ended
+    await this.on((db) => recordHookAnswers(db, rows))
+    for (const id of offIds) {
+      const lane = this.lanes.get(id)
+      if (lane) lane.isClosed = true
+      onNote(
+        `The hook ${id} is switched off: three days of attempts failed. What it missed is kept for \`trigger --again\`.`,
+      )
+    }
+    this.sent.splice(0, sent.length)
+    for (const { lane, row, line } of sent) {
+      lane.inHand.delete(nameOf(row))
+      this.counts[line.status]++
+      onTrigger(line, row.durationMs)
     }
   }
 }

@@ -8,7 +8,7 @@ import type { Database } from '../db/open.ts'
 import type { TriggerKind } from '../index.ts'
 import { isOverlapping } from '../integrations/integrations.ts'
 import { isListed } from '../matching/listed.ts'
-import type { DueHook, HookLanes, Lane } from './hook-lanes.ts'
+import { type DueHook, hooksPerHostMax, type Lane } from './hook-lanes.ts'
 import type { Fate, TriggerEvent } from './kinds/kind.ts'
 import { fateOf } from './kinds/kinds.ts'
 
@@ -73,20 +73,24 @@ export async function findRunStart(db: Database): Promise<{ lastImportId: number
 }
 
 /**
- * Finds hooks with due triggers, apart from known ones and those of full hosts. Hooks that accepted their last trigger come first, hooks
- * that did not answer last.
+ * Finds hooks with due triggers, apart from known ones, and no more of a host than the run may know. Hooks that accepted their last
+ * trigger come first, hooks that did not answer last.
  */
 export async function findDueHooks(
   db: Database,
   run: Pick<TriggerWorker, 'dueUntil'>,
-  { knownIds, fullHosts }: Pick<HookLanes, 'knownIds' | 'fullHosts'>,
+  knownIds: readonly string[],
 ): Promise<DueHook[]> {
-  const isUnproven = sql<boolean>`(h.last_status is null)`
+  const isNew = sql<boolean>`(h.id <> all (${knownIds}::uuid[]))`
+  const best = sql`h."isUnproven", h.last_status >= 300, h.last_at nulls first`
   const { rows } = await sql<DueHook>`
-    select h.id, h.url, h.integration_id as "integrationId", ${isUnproven} as "isUnproven", h.failures from hooks h
-    where h.id in (select hook_id from triggers where due_at <= ${run.dueUntil}) and not ${isPaused(run)} and h.id <> all (${knownIds}::uuid[])
-      ${fullHosts.length === 0 ? sql`` : sql`and ${hostOfHook} <> all (${fullHosts})`}
-    order by ${isUnproven}, h.last_status >= 300, h.last_at nulls first limit ${hooksPerLook}
+    with due as (
+      select h.*, h.last_status is null as "isUnproven" from hooks h
+      where h.id in (select hook_id from triggers where due_at <= ${run.dueUntil}) and not ${isPaused(run)}
+    ),
+    ranked as (select h.*, row_number() over (partition by ${hostOfHook} order by ${isNew}, ${best}) as n from due h)
+    select h.id, h.url, h.integration_id as "integrationId", h."isUnproven", h.failures
+    from ranked h where h.n <= ${hooksPerHostMax} and ${isNew} order by ${best} limit ${hooksPerLook}
   `.execute(db)
   return rows
 }

@@ -15,10 +15,10 @@ import type { TriggerKind } from '../../src/index.ts'
 import { importLeads } from '../../src/leads/import.ts'
 import { findPlaces, type Places } from '../../src/places/places.ts'
 import { plainVault } from '../../src/secrets/vault.ts'
-import { lookForLeads } from '../../src/triggers/look-for-leads.ts'
 import { findRunStart } from '../../src/triggers/trigger-store.ts'
 import { runTriggers } from '../../src/triggers/triggers.ts'
 import { importUsers } from '../../src/users/import.ts'
+import { lookAtAll } from '../support/hooks.ts'
 import { type ServerVersion, startServer, templateNames, withDatabase } from '../support/servers.ts'
 import { fillListings, randomFrom } from './matching-data.ts'
 import { findServerPid, readCpu } from './measure.ts'
@@ -195,7 +195,6 @@ async function measureSending(opened: OpenDatabase, seconds: number, hosts: numb
 }
 
 async function measureLook(opened: OpenDatabase): Promise<void> {
-  const stop = new AbortController().signal
   const maxLeadAgeMs = 30 * day
   let last = performance.now()
   const onLooked = ({ hooks, found }: { hooks: number; found: number }) => {
@@ -205,11 +204,11 @@ async function measureLook(opened: OpenDatabase): Promise<void> {
   }
   const read = await startWatch(opened)
   const { lastImportId: upTo } = await findRunStart(opened.db)
-  const looked = await lookForLeads(opened, { upTo, maxLeadAgeMs, stop, onLooked })
+  const looked = await lookAtAll(opened, { upTo, maxLeadAgeMs }, onLooked)
   console.log(`looked at ${looked.hooks} hooks: ${looked.found} due, ${looked.dropped} dropped, in ${read()}`)
   console.log(await count(opened.db))
   const again = performance.now()
-  await lookForLeads(opened, { upTo, maxLeadAgeMs, stop })
+  await lookAtAll(opened, { upTo, maxLeadAgeMs })
   console.log(`again, with nothing new: ${(performance.now() - again).toFixed(0)} ms`)
   if (!(await checkSome(opened))) process.exitCode = 1
 }

@@ -4,13 +4,12 @@ import { Readable } from 'node:stream'
 import { after, beforeEach, test } from 'node:test'
 import { importLeads } from '../../src/leads/import.ts'
 import { kinds } from '../../src/triggers/kinds/kinds.ts'
-import { lookForLeads } from '../../src/triggers/look-for-leads.ts'
 import { findRunStart } from '../../src/triggers/trigger-store.ts'
 import { forgetListings } from '../../src/upkeep/forget/forget.ts'
 import { prune } from '../../src/upkeep/prune/prune.ts'
 import { createDatabase } from '../support/database.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
-import { addHook, noTriggers, passPauses, runTrigger } from '../support/hooks.ts'
+import { addHook, lookAtAll, noTriggers, passPauses, runTrigger } from '../support/hooks.ts'
 import { seedUsers } from '../support/seed.ts'
 
 const opened = await (await createDatabase()).open()
@@ -136,7 +135,7 @@ test('--again sends lost triggers, even after a prune, and never those of an era
   await hook('/', 'lead_gone')
   await putAll(['stays'])
   const { lastImportId: upTo } = await findRunStart(opened.db)
-  const looked = await lookForLeads(opened, { upTo, maxLeadAgeMs: 30 * day, stop: new AbortController().signal })
+  const looked = await lookAtAll(opened, { upTo, maxLeadAgeMs: 30 * day })
   assert.deepEqual([looked.found, looked.dropped], [300, 2])
   await opened.pool.query('delete from triggers')
   const { rows } = await opened.pool.query(

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { removeHooks } from '../../src/integrations/hooks.ts'
-import { type Looked, lookForLeads } from '../../src/triggers/look-for-leads.ts'
+import type { Looked } from '../../src/triggers/look-for-leads.ts'
 import { renewLost } from '../../src/triggers/lost-triggers.ts'
 import { findRunStart } from '../../src/triggers/trigger-store.ts'
 import { importUsers } from '../../src/users/import.ts'
 import { createDatabase } from '../support/database.ts'
-import { addHook, type TestHook } from '../support/hooks.ts'
+import { addHook, lookAtAll, type TestHook } from '../support/hooks.ts'
 import { zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { seedLeads } from '../support/seed.ts'
@@ -52,8 +52,7 @@ const hookOf = (name: string) => addHook(opened, emailOf(name), `https://hooks.e
 
 async function look(maxLeadAgeMs = 30 * day, onLooked?: (looked: Looked) => void): Promise<Looked> {
   const { lastImportId: upTo } = await findRunStart(opened.db)
-  const stop = new AbortController().signal
-  return await lookForLeads(opened, { upTo, maxLeadAgeMs, stop, ...(onLooked && { onLooked }) })
+  return await lookAtAll(opened, { upTo, maxLeadAgeMs }, onLooked)
 }
 
 /** The leads due for the hook, the oldest first, by the ends of their hrefs. */

@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { registerHook } from '../../src/integrations/hooks.ts'
-import { lookForLeads } from '../../src/triggers/look-for-leads.ts'
 import { findRunStart } from '../../src/triggers/trigger-store.ts'
 import { forgetListings } from '../../src/upkeep/forget/forget.ts'
 import { prune } from '../../src/upkeep/prune/prune.ts'
 import { createDatabase } from '../support/database.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
-import { addHook, noTriggers, passPauses, runTrigger } from '../support/hooks.ts'
+import { addHook, lookAtAll, noTriggers, passPauses, runTrigger } from '../support/hooks.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
 const opened = await (await createDatabase()).open()
@@ -209,8 +208,7 @@ test('a prune takes no change that a hook was not looked at for, and every old o
 
 async function look() {
   const { lastImportId: upTo } = await findRunStart(opened.db)
-  const stop = new AbortController().signal
-  const { found, dropped } = await lookForLeads(opened, { upTo, maxLeadAgeMs: 30 * day, stop })
+  const { found, dropped } = await lookAtAll(opened, { upTo, maxLeadAgeMs: 30 * day })
   return { found, dropped }
 }
 

@@ -6,6 +6,7 @@ import type { TriggerKind, TriggerLine } from '../../src/index.ts'
 import { registerHook } from '../../src/integrations/hooks.ts'
 import { createIntegration, findIntegrationByKey } from '../../src/integrations/integrations.ts'
 import { plainVault, type Vault } from '../../src/secrets/vault.ts'
+import { type Looked, type LookOptions, lookForLeads } from '../../src/triggers/look-for-leads.ts'
 import type { LostToRenew } from '../../src/triggers/lost-triggers.ts'
 import { runTriggers } from '../../src/triggers/triggers.ts'
 
@@ -28,6 +29,20 @@ export async function addHook(
   const registered = await registerHook(opened.db, integration, url, triggers)
   assert.ok(typeof registered === 'object')
   return { id: registered.hookId, integrationId: integration.id, signingSecret }
+}
+
+/** Looks for due triggers, group by group, and returns the sum. */
+export async function lookAtAll(
+  opened: OpenDatabase,
+  options: Omit<LookOptions, 'stop'>,
+  onLooked?: (looked: Looked) => void,
+): Promise<Looked> {
+  const sum: Looked = { hooks: 0, found: 0, dropped: 0 }
+  for await (const looked of lookForLeads(opened, { ...options, stop: new AbortController().signal })) {
+    for (const name of ['hooks', 'found', 'dropped'] as const) sum[name] += looked[name]
+    onLooked?.(looked)
+  }
+  return sum
 }
 
 const settings = {

@@ -1,13 +1,12 @@
 /**
- * Three days and a few hours of thousands of hooks in virtual time (contract 6.4, 6.5): the lanes, the states and the pace of hosts as a
- * run uses them, with hooks that fail now and then, hang, ask for pauses, end, or are dead. Runs begin every few minutes after an import.
+ * Three days and a few hours of thousands of hooks in virtual time (contract 6.4, 6.5): the lanes and the pace of hosts as a run uses them,
+ * with hooks that fail now and then, hang, ask for pauses, end, or are dead. Runs begin every few minutes after an import.
  */
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { setImmediate as nextTick } from 'node:timers/promises'
 import { triggerPausesMs, triggersAtOnceMax, triggerTimeoutMs } from '../../src/base/limits.ts'
 import { HookLanes, type Lane } from '../../src/triggers/hook-lanes.ts'
-import { type HookEvent, type HookState, nextState, pauseAfter } from '../../src/triggers/hook-state.ts'
 import { HostPace } from '../../src/triggers/host-pace.ts'
 
 const minute = 60_000
@@ -69,7 +68,8 @@ interface Hook {
   id: string
   url: string
   manner: Manner
-  state: HookState
+  /** It used up the schedule of a trigger with nothing delivered meanwhile, or its platform has ended it. */
+  end: 'off' | 'gone' | undefined
   due: Due[]
   failures: number
   /** Since when nothing was delivered. */
@@ -93,11 +93,6 @@ async function run(hooks: readonly Hook[]): Promise<void> {
   const byId = new Map(hooks.map((hook) => [hook.id, hook]))
   const taken = new Set<Due>()
   const nextOf = (hook: Hook) => hook.due.find((due) => due.dueMs <= startMs && !taken.has(due))
-  const happen = (hook: Hook, lane: Lane, event: HookEvent) => {
-    lanes.happen(lane, event)
-    hook.state = nextState(hook.state, event)
-  }
-  for (const hook of hooks) if (hook.pausedUntilMs <= startMs) hook.state = nextState(hook.state, 'rested')
   const found = hooks.filter((hook) => hook.pausedUntilMs <= startMs && nextOf(hook) !== undefined)
   found.sort((a, b) => Number(a.isUnproven) - Number(b.isUnproven))
   let underWay = 0
@@ -106,8 +101,8 @@ async function run(hooks: readonly Hook[]): Promise<void> {
   async function send(lane: Lane, hook: Hook, due: Due): Promise<void> {
     const end = lanes.begin(lane, `${due.id}`)
     await pace.waitForTurn(lane.host)
-    if (lane.state === 'due') {
-      lanes.send(lane, clock.nowMs)
+    lanes.endWait(lane, clock.nowMs)
+    if (!lane.isClosed) {
       starts.push(clock.nowMs)
       underWayMax = Math.max(underWayMax, ++underWay)
       hook.inHandMax = Math.max(hook.inHandMax, lane.inHand.size)
@@ -121,31 +116,36 @@ async function run(hooks: readonly Hook[]): Promise<void> {
     lane.inHand.delete(`${due.id}`)
   }
 
-  function record(lane: Lane, hook: Hook, due: Due, { ok, gone, timedOut = false, retryAfterMs = null }: Answer) {
-    lane.isUnproven = hook.isUnproven = timedOut
-    lane.hasAnswered ||= !timedOut
-    lane.failures = hook.failures = ok ? 0 : lane.failures + 1
-    const pauseMs = ok || gone ? null : pauseAfter({ retryAfterMs, timedOut }, lane.failures)
-    happen(hook, lane, ok ? 'delivered' : gone ? 'ended' : pauseMs === null ? 'failed' : 'stalled')
+  function record(
+    lane: Lane,
+    hook: Hook,
+    due: Due,
+    { ok, gone = false, timedOut = false, retryAfterMs = null }: Answer,
+  ) {
+    const httpStatus = timedOut ? null : ok ? 200 : gone ? 410 : 500
+    const pauseMs = lanes.note(lane, { ok, gone, httpStatus, retryAfterMs, timedOut, error: null, durationMs: 0 })
+    hook.isUnproven = lane.isUnproven
+    hook.failures = lane.failures
     if (pauseMs !== null) hook.pausedUntilMs = clock.nowMs + pauseMs
     if (ok) hook.failingSinceMs = clock.nowMs
     due.failingSinceMs = Math.min(due.failingSinceMs, clock.nowMs)
     const delayMs = triggerPausesMs[due.attempts++]
     if (ok || gone || delayMs === undefined) hook.due.splice(hook.due.indexOf(due), 1)
     else due.dueMs = clock.nowMs + Math.max(delayMs, retryAfterMs ?? 0)
-    if (!ok && !gone && delayMs === undefined && due.failingSinceMs >= hook.failingSinceMs)
-      happen(hook, lane, 'used up')
-    if (hook.state === 'off' || hook.state === 'gone') hook.due = []
+    if (gone) hook.end = 'gone'
+    else if (!ok && delayMs === undefined && due.failingSinceMs >= hook.failingSinceMs) hook.end = 'off'
+    if (hook.end === undefined) return
+    lane.isClosed = true
+    hook.due = []
   }
 
   for (;;) {
-    const more = lanes.hasHooksRoom ? found.splice(0) : []
-    lanes.add(more.map((hook) => ({ ...hook, integrationId: 1 })))
-    for (const hook of more) hook.state = nextState(hook.state, 'found')
+    const more = lanes.size < 512 ? found.splice(0, 512) : []
+    lanes.add(more.map(({ id, url, isUnproven, failures }) => ({ id, url, isUnproven, failures, integrationId: 1 })))
     for (const lane of lanes.findReady(clock.nowMs)) {
       const hook = byId.get(lane.id) as Hook
       const due = nextOf(hook)
-      if (due === undefined) happen(hook, lane, 'emptied')
+      if (due === undefined) lane.hasDue = false
       else {
         taken.add(due)
         void send(lane, hook, due)
@@ -154,7 +154,7 @@ async function run(hooks: readonly Hook[]): Promise<void> {
     // attempts without a turn to wait for begin at this moment
     await nextTick()
     lanes.letGoDone(clock.nowMs)
-    if (lanes.isEmpty && found.length === 0) break
+    if (lanes.size === 0 && found.length === 0) break
     const nextMs = clock.nowMs + lanes.untilNextMs(clock.nowMs)
     if (Number.isFinite(nextMs) && (wakesAtMs <= clock.nowMs || nextMs < wakesAtMs)) {
       wakesAtMs = nextMs
@@ -171,7 +171,7 @@ const hooks = Array.from({ length: 2_400 }, (_, n): Hook => {
   // some share a host
   const host = n < 120 ? 'busy' : `h${n}`
   return {
-    ...{ id: `${n}`, url: `https://${host}.example.com/${n}`, manner, state: 'idle', due: [], failures: 0 },
+    ...{ id: `${n}`, url: `https://${host}.example.com/${n}`, manner, end: undefined, due: [], failures: 0 },
     ...{ failingSinceMs: 0, pausedUntilMs: 0, isUnproven: true, attempts: [], inHandMax: 0 },
   }
 })
@@ -186,7 +186,7 @@ before(async () => {
     clock.nowMs = Math.max(clock.nowMs, atMs)
     imports.push(clock.nowMs)
     for (const hook of hooks) {
-      if (hook.state === 'gone' || hook.state === 'off') continue
+      if (hook.end !== undefined) continue
       for (let n = 0; n < perImport(hook); n++)
         hook.due.push({ id: ++id, dueMs: clock.nowMs, attempts: 0, failingSinceMs: Infinity })
     }
@@ -234,7 +234,7 @@ test('a hook that refuses one in three, or asks for pauses, has everything, and 
 
 test('a hook that hangs costs a run one timeout; dead ones, and those alone, are switched off after three days', () => {
   for (const { attempts } of of('hangs')) assert.equal(attempts.filter(({ atMs }) => atMs < 5 * minute).length, 1)
-  for (const hook of hooks) assert.equal(hook.state === 'off', hook.manner === 'dead' || hook.manner === 'hangs', `${hook.manner} ${hook.id}`) // biome-ignore format: one
+  for (const hook of hooks) assert.equal(hook.end === 'off', hook.manner === 'dead' || hook.manner === 'hangs', `${hook.manner} ${hook.id}`) // biome-ignore format: one
   for (const { attempts } of [...of('dead'), ...of('hangs')]) {
     // the whole schedule of the trigger that was first, and no attempt after its last
     const first = attempts.filter(({ id }) => id === attempts[0]?.id)
@@ -244,5 +244,5 @@ test('a hook that hangs costs a run one timeout; dead ones, and those alone, are
 })
 
 test('a hook whose platform ends it gets nothing more', () => {
-  for (const { state, attempts } of of('ends')) assert.deepEqual([state, attempts.length], ['gone', 3])
+  for (const { end, attempts } of of('ends')) assert.deepEqual([end, attempts.length], ['gone', 3])
 })
