@@ -20,15 +20,8 @@ import { openRejects } from './rejects-file.ts'
 
 /** A person is shown at most so many rejected records; the others are counted, and kept by --rejects. */
 const shownMax = 50
-
-interface ImportView {
-  onProgress(progress: ImportProgress): void
-  onRejected(rejected: Rejected): Promise<void>
-  end(summary: Summary): Promise<void>
-  /** Throws `failed` if not all rejected records could be kept. */
-  finish(): Promise<void>
-  close(): Promise<void>
-}
+/** At most so many unknown fields are named. */
+const fieldsShown = 8
 
 /** Of listings: `erased`, `filtered`, `gone`, `unplaced`, `unreadable` and `examples`; of users: `folded` and `unsubscribed`. */
 interface OwnCounts {
@@ -53,88 +46,47 @@ export interface ImportViewOptions {
   dryRun?: true | undefined
 }
 
-async function createImportView(io: CommandIo, options: ImportViewOptions): Promise<ImportView> {
-  const { rejects: path } = options
-  const rejects = path === undefined ? undefined : openRejects(io, path, options)
-  let text: string | undefined
-  let shown = 0
-  const progress = await startProgress(io, () => text && spellOut(text))
-  const { isJson } = io.out
-  if (options.dryRun && !isJson) await io.out.line('Dry run: nothing is written. An import would do this:')
-  return {
-    onProgress({ file, phase, records, bytesRead, bytesTotal }) {
-      const share = bytesTotal ? `, ${Math.min(100, Math.floor((100 * bytesRead) / bytesTotal))} %` : ''
-      text =
-        phase === 'merging'
-          ? `${file}: merging ${plural(records, 'record')}`
-          : `${file}: ${plural(records, 'record')}, ${bytes(bytesRead)}${share}`
-    },
-    async onRejected(rejected) {
-      await rejects?.add(rejected)
-      const { file, line, path, message } = rejected
-      if (isJson) await io.out.json({ type: 'rejected', file, line, path, message })
-      else if (++shown <= shownMax)
-        await io.out.line(`${file}:${line}  ${paint('yellow', 'rejected')}  ${path ? `${path} ` : ''}${message}`)
-    },
-    async end(summary) {
-      rejects?.begin()
-      progress.stop()
-      if (isJson) return await io.out.json({ type: 'summary', ...summary, ...(options.dryRun && { dryRun: true }) })
-      const where = rejects ? '' : '; --json lists all, --rejects FILE keeps them'
-      await io.out.more(shown - shownMax, 'rejected record', where)
-      for (const [path, { file, line, message }] of Object.entries(summary.examples ?? {})) {
-        const what = path === 'postalCode' ? 'unplaced' : 'unreadable'
-        await io.out.line(`${file}:${line}  ${paint('yellow', what)}  ${path} ${message}`)
-      }
-      await io.out.facts(describe(summary))
-    },
-    async finish() {
-      rejects?.finish()
-    },
-    async close() {
-      progress.stop()
-      rejects?.close()
-    },
-  }
+function describeProgress({ file, phase, records, bytesRead, bytesTotal }: ImportProgress): string {
+  if (phase === 'merging') return `${file}: merging ${plural(records, 'record')}`
+  const share = bytesTotal ? `, ${Math.min(100, Math.floor((100 * bytesRead) / bytesTotal))} %` : ''
+  return `${file}: ${plural(records, 'record')}, ${bytes(bytesRead)}${share}`
 }
+
+async function writeSummary(io: CommandIo, summary: Summary): Promise<void> {
+  for (const [path, { file, line, message }] of Object.entries(summary.examples ?? {})) {
+    const what = path === 'postalCode' ? 'unplaced' : 'unreadable'
+    await io.out.line(`${file}:${line}  ${paint('yellow', what)}  ${path} ${message}`)
+  }
+  await io.out.facts(describe(summary))
+}
+
+/** The counts in their order; those after `unchanged` are shown above 0. */
+const meanings = {
+  inserted: '',
+  updated: '',
+  unchanged: '',
+  rejected: '',
+  repeated: ' replaced by a later record of the file',
+  erased: ' kept out, since they were erased',
+  filtered: ' not taken by --where',
+  gone: ' that no source has any more',
+  folded: ' kept once: the same query twice with one user',
+  unsubscribed: ' in none of the files',
+} as const
 
 function describe(summary: Summary): [string, string][] {
   const facts: [string, string][] = [['read', plural(summary.read, 'record')]]
-  const names = [
-    'inserted',
-    'updated',
-    'unchanged',
-    'rejected',
-    'repeated',
-    'erased',
-    'filtered',
-    'gone',
-    'folded',
-    'unsubscribed',
-  ] as const
-  const meanings = {
-    repeated: ' replaced by a later record of the file',
-    erased: ' kept out, since they were erased',
-    filtered: ' not taken by --where',
-    gone: ' that no source has any more',
-    folded: ' kept once: the same query twice with one user',
-    unsubscribed: ' in none of the files',
-  } as Record<string, string>
-  for (const name of names) {
-    const value = summary[name]
-    if (value === undefined || (value === 0 && !['inserted', 'updated', 'unchanged'].includes(name))) continue
+  for (const name of Object.keys(meanings) as (keyof typeof meanings)[]) {
+    const value = summary[name] ?? 0
+    if (value === 0 && !['inserted', 'updated', 'unchanged'].includes(name)) continue
     const painted = name === 'rejected' ? paint('yellow', formatCount(value)) : formatCount(value)
-    facts.push([name, `${painted}${meanings[name] ?? ''}`])
+    facts.push([name, `${painted}${meanings[name]}`])
   }
   facts.push(...describeDoubts(summary))
-  const ignored = Object.entries(summary.ignored)
-  if (ignored.length > 0) {
-    const some = ignored.slice(0, 8).map(([field]) => field)
-    facts.push([
-      'ignored',
-      `${plural(ignored.length, 'unknown field')}: ${some.join(', ')}${ignored.length > some.length ? ', …' : ''}`,
-    ])
-  }
+  const ignored = Object.keys(summary.ignored)
+  const some = ignored.slice(0, fieldsShown).join(', ')
+  const more = ignored.length > fieldsShown ? ', …' : ''
+  if (ignored.length > 0) facts.push(['ignored', `${plural(ignored.length, 'unknown field')}: ${some}${more}`])
   return facts
 }
 
@@ -162,32 +114,60 @@ export async function runImport(
   ) => Promise<Omit<ImportOutcome<ImportCounts>, 'summary'> & { summary: Summary }>,
 ): Promise<ExitCode> {
   boundHeap()
-  const view = await createImportView(io, options)
+  const rejects = options.rejects === undefined ? undefined : openRejects(io, options.rejects, options)
+  let doing: string | undefined
+  let rejected = 0
+  const progress = await startProgress(io, () => doing && spellOut(doing))
+  if (options.dryRun && !io.out.isJson) await io.out.line('Dry run: nothing is written. An import would do this:')
   const stop = io.stops.listen((signal) => io.log.info(`${signal}: nothing of the file under way is taken in.`))
+  const how = {
+    signal: stop.signal,
+    stdin: options.files.includes('-') ? io.openStdin() : undefined,
+    onNote: (text: string) => io.log.info(text),
+    onAway: () =>
+      io.log.warn(`The database is away: the file is begun again when it is back, for ${formatAwayMax()} at most.`),
+    onProgress(progress: ImportProgress) {
+      doing = describeProgress(progress)
+    },
+    async onRejected(record: Rejected) {
+      await rejects?.add(record)
+      const { file, line, path, message } = record
+      const text = `${file}:${line}  ${paint('yellow', 'rejected')}  ${path ? `${path} ` : ''}${message}`
+      const shown = ++rejected <= shownMax ? text : []
+      await io.out.result({ type: 'rejected', file, line, path, message }, shown)
+    },
+  }
+  const end = async (summary: Summary) => {
+    rejects?.begin()
+    progress.stop()
+    const line = { type: 'summary', ...summary, ...(options.dryRun && { dryRun: true }) }
+    await io.out.result(line, async () => {
+      const where = rejects ? '' : '; --json lists all, --rejects FILE keeps them'
+      await io.out.more(rejected - shownMax, 'rejected record', where)
+      await writeSummary(io, summary)
+    })
+  }
   try {
-    const { onRejected, onProgress } = view
-    const onNote = (text: string) => io.log.info(text)
-    const onAway = () =>
-      io.log.warn(`The database is away: the file is begun again when it is back, for ${formatAwayMax()} at most.`)
-    const stdin = options.files.includes('-') ? io.openStdin() : undefined
-    const outcome = await importFiles({ signal: stop.signal, stdin, onRejected, onProgress, onAway, onNote }).catch(
-      async (error) => {
-        if (error instanceof RefusedImport) await view.end(error.summary)
-        throw error
-      },
-    )
-    await view.end(outcome.summary)
+    const outcome = await importFiles(how).catch(async (error) => {
+      if (error instanceof RefusedImport) await end(error.summary)
+      throw error
+    })
+    await end(outcome.summary)
     if (outcome.stopped) io.log.warn('The import was stopped: nothing of the file under way went in.')
-    if (outcome.broken) {
-      const { file, message, hint } = outcome.broken
-      // if the first file broke off, no later one was begun
-      const isNone = options.files.length > 1 && outcome.summary.read === 0
-      const nothing = `Nothing of ${isNone ? 'any' : 'this'} file went in.`
-      throw new LeadpushError('failed', `${file}: ${message}`, { hint: hint ? `${nothing} ${hint}` : nothing })
-    }
-    await view.finish()
+    if (outcome.broken) throw brokenOff(outcome.broken, options.files.length > 1 && outcome.summary.read === 0)
+    rejects?.finish()
     return stop.exitCode ?? (outcome.summary.rejected > 0 ? 1 : 0)
   } finally {
-    await view.close()
+    progress.stop()
+    rejects?.close()
   }
+}
+
+/** `isFirst`: the first of several files broke off, and no later one was begun. */
+function brokenOff(
+  { file, message, hint }: NonNullable<ImportOutcome<ImportCounts>['broken']>,
+  isFirst: boolean,
+): LeadpushError {
+  const nothing = `Nothing of ${isFirst ? 'any' : 'this'} file went in.`
+  return new LeadpushError('failed', `${file}: ${message}`, { hint: hint ? `${nothing} ${hint}` : nothing })
 }

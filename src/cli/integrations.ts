@@ -90,16 +90,12 @@ const columns = ['id', 'user', 'created', 'hook', 'hook URL', 'triggers', 'last 
 
 export async function list({ io, open }: AtDatabase): Promise<ExitCode> {
   return await open(async ({ db }) => {
-    const tables = io.out.tables(columns)
-    let integrations = 0
-    for await (const integration of findIntegrations(db)) {
-      integrations++
-      if (io.out.isJson) await io.out.json({ type: 'integration', ...integration })
-      else await tables.add(...toRows(integration))
-    }
-    await tables.end()
-    if (integrations === 0 && !io.out.isJson)
-      await io.out.line('There are no integrations yet: `leadpush integrations create --user EMAIL` makes one.')
+    await io.out.list(findIntegrations(db), {
+      columns,
+      toRows,
+      toLine: (integration) => ({ type: 'integration', ...integration }),
+      none: 'There are no integrations yet: `leadpush integrations create --user EMAIL` makes one.',
+    })
     return 0
   })
 }

@@ -15,9 +15,15 @@ import { layOutTable } from './table.ts'
 /** An object as one line, with control characters escaped for terminals. */
 export const toJsonLine = (value: object): string => `${spellOut(JSON.stringify(value))}\n`
 
-type Row = Table['rows'][number]
+/** How things of one kind are listed. */
+interface Listing<T> {
+  columns: readonly Column[]
+  toRows(one: T): Table['rows']
+  toLine(one: T): object
+  none?: string
+}
 
-const rowsPerTable = 200
+const thingsPerTable = 200
 
 type OutputIo = Pick<Io, 'stdout' | 'env' | 'onExit'>
 
@@ -53,22 +59,13 @@ export class Output {
 
   /** Waits for a slow reader. */
   async write(text: string | Uint8Array): Promise<void> {
-    if (this.writeNow(text)) return
+    this.gathered.flush()
+    if (this.put(text)) return
     // the only error is a reader that has gone
     await once(this.io.stdout, 'drain').catch(() => {})
   }
 
-  /** Writes together with the other output of this moment, before any later write. */
-  writeSoon(text: string): void {
-    this.gathered.add(text)
-  }
-
-  /** Writes without waiting; returns whether there is room for more. */
-  writeNow(text: string | Uint8Array): boolean {
-    this.gathered.flush()
-    return this.put(text)
-  }
-
+  /** Returns whether there is room for more. */
   private put(text: string | Uint8Array): boolean {
     if (this.isUnread) return true
     const { stdout } = this.io
@@ -90,15 +87,6 @@ export class Output {
     await this.write(this.toText(texts))
   }
 
-  /** Like `writeSoon`, for lines. */
-  lineSoon(...texts: string[]): void {
-    this.writeSoon(this.toText(texts))
-  }
-
-  lineNow(...texts: string[]): void {
-    this.writeNow(this.toText(texts))
-  }
-
   async json(value: object): Promise<void> {
     await this.write(toJsonLine(value))
   }
@@ -108,6 +96,11 @@ export class Output {
     if (this.isJson) await this.json(value)
     else if (typeof text === 'function') await text()
     else await this.line(...[text].flat())
+  }
+
+  /** The same for results that come in bursts: waits for nobody, and writes together what comes at one moment. */
+  resultSoon(value: object, ...texts: string[]): void {
+    this.gathered.add(this.isJson ? toJsonLine(value) : this.toText(texts))
   }
 
   /** Says how many things are not shown, if any; `plural` names them. */
@@ -133,20 +126,25 @@ export class Output {
     await this.write(await layOutTable(table, { room: this.io.stdout.columns || undefined, hasColours }))
   }
 
-  /** Any number of rows: a table needs all its rows before it is printed, so many rows become several tables. */
-  tables(columns: readonly Column[]): { add(...more: Row[]): Promise<void>; end(): Promise<void> } {
-    let rows: Row[] = []
-    const write = async (atLeast: number) => {
-      for (; rows.length >= atLeast; rows = rows.slice(rowsPerTable))
-        await this.table({ columns, rows: rows.slice(0, rowsPerTable) })
+  /**
+   * Any number of things, as they are found: with --json a line each, else in tables; a table needs all its rows before it is printed, so
+   * many become several. `none` is said if there are none.
+   */
+  async list<T>(found: AsyncIterable<T>, { columns, toRows, toLine, none }: Listing<T>): Promise<void> {
+    let some: T[] = []
+    let isNone = true
+    const write = async () => {
+      const rows = this.isJson ? [] : some.flatMap(toRows)
+      if (rows.length > 0) await this.table({ columns, rows })
+      if (this.isJson) await this.write(some.map((one) => toJsonLine(toLine(one))).join(''))
+      some = []
     }
-    return {
-      async add(...more) {
-        rows.push(...more)
-        await write(rowsPerTable)
-      },
-      end: () => write(1),
+    for await (const one of found) {
+      isNone = false
+      if (some.push(one) === thingsPerTable) await write()
     }
+    await write()
+    if (isNone && none !== undefined && !this.isJson) await this.line(none)
   }
 
   /** Text, painted or not, in lines that fit the terminal, if there is one; the second and further ones are indented by `indent` spaces. */

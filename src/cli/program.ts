@@ -138,7 +138,7 @@ export async function runProgram(io: Io): Promise<ExitCode> {
     exitCode = await runDescribed({ ...unlogged, log }, described, command, given)
   }
   const program = buildProgram(run, {
-    out: (text) => void unlogged.out.writeNow(text),
+    out: (text) => void unlogged.out.write(text),
     error: (text) => {
       usage += text
     },

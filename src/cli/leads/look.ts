@@ -28,24 +28,19 @@ export async function list(
   const time = timeFormat(readSettings().timeZone)
   const conditions = parseWhere(where, isLeadField)
   return await open(async ({ db }) => {
-    const tables = io.out.tables([
-      { head: 'last seen' },
-      ...numberColumns('price'),
-      { head: 'bed/bath' },
-      { head: 'place', wide: true },
-      ...(contacts ? [{ head: 'contact', wide: true }] : []),
-      { head: 'href', wide: true },
-    ])
-    let listed = 0
-    for await (const found of listLeads(db, conditions, limit)) {
-      listed++
-      const { lead, lastSeenAt, sources } = found
-      if (io.out.isJson) await io.out.json({ type: 'lead', ...shownFields(lead, contacts), lastSeenAt, sources })
-      else await tables.add(toRow(found, contacts, time))
-    }
-    await tables.end()
-    if (listed === 0 && !io.out.isJson)
-      await io.out.line(conditions.length > 0 ? 'No listing fits these conditions.' : 'There are no listings yet.')
+    await io.out.list(listLeads(db, conditions, limit), {
+      columns: [
+        { head: 'last seen' },
+        ...numberColumns('price'),
+        { head: 'bed/bath' },
+        { head: 'place', wide: true },
+        ...(contacts ? [{ head: 'contact', wide: true }] : []),
+        { head: 'href', wide: true },
+      ],
+      toRows: (found) => [toRow(found, contacts, time)],
+      toLine: ({ lead, ...seen }) => ({ type: 'lead', ...shownFields(lead, contacts), ...seen }),
+      none: conditions.length > 0 ? 'No listing fits these conditions.' : 'There are no listings yet.',
+    })
     return 0
   })
 }

@@ -10,6 +10,7 @@ import { findUser } from '../../users/users.ts'
 import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
 import { paint } from '../painted.ts'
+import { describeLine } from '../push/view.ts'
 import { writeDiff } from './diff.ts'
 
 interface PreviewOptions {
@@ -51,7 +52,7 @@ async function show(
     await writeDiff(io, db, user, planned.versionIds, planned.period)
     return 0
   }
-  const print = options.body ? showBodies : io.out.isJson ? showJson : showTable
+  const print = options.body ? showBodies : showAll
   await print(io, planned, options.limit)
   const seconds = secondsSince(startedAt)
   const summary = planned.summary(seconds)
@@ -83,33 +84,29 @@ async function showBodies(io: CommandIo, planned: Preview, limit?: number): Prom
   }
 }
 
-async function showJson(io: CommandIo, planned: Preview, limit?: number): Promise<void> {
-  for await (const found of firstOf(planned, limit)) await io.out.json('line' in found ? found.line : found)
-}
-
 /** The most skipped users and left-out listings that are printed without --json; the rest are counted. */
 const notesShown = 20
 
-async function showTable(io: CommandIo, planned: Preview, limit?: number): Promise<void> {
-  const tables = io.out.tables([
-    { head: 'kind' },
-    ...numberColumns('queries', 'matches', 'leads', 'bytes', 'parts'),
-    { head: 'user' },
-  ])
+const columns = [{ head: 'kind' }, ...numberColumns('queries', 'matches', 'leads', 'bytes', 'parts'), { head: 'user' }]
+
+async function showAll(io: CommandIo, planned: Preview, limit?: number): Promise<void> {
   const notes: string[] = []
   let unshown = 0
   let tabled = 0
-  for await (const found of firstOf(planned, limit)) {
-    if ('line' in found) {
-      await tables.add(toRow(found.line, found.matches))
-      tabled++
-    } else if (notes.length >= notesShown) unshown++
-    else if (found.type === 'skip')
-      notes.push(`${found.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${found.reason}`)
-    else if (found.type === 'warning')
-      notes.push(`${found.user}  ${paint('yellow', 'warning')}  ${found.href ?? 'all of it'}: ${found.message}`)
-  }
-  await tables.end()
+  await io.out.list(firstOf(planned, limit), {
+    columns,
+    toRows(found) {
+      if ('line' in found) {
+        tabled++
+        return [toRow(found.line, found.matches)]
+      }
+      if (notes.length >= notesShown) unshown++
+      else if (found.type !== 'summary') notes.push(describeLine(found))
+      return []
+    },
+    toLine: (found) => ('line' in found ? found.line : found),
+  })
+  if (io.out.isJson) return
   if (notes.length > 0) await io.out.line(...(tabled > 0 ? [''] : []), ...notes)
   await io.out.more(unshown)
   if (planned.heldBy) await io.out.line('', io.out.wrap(toDoWithHeld(planned.heldBy), 0))

@@ -10,7 +10,6 @@ import type { PushReporter } from '../../push/reporter.ts'
 import { writeCauses } from '../causes-view.ts'
 import type { CommandIo } from '../command-io.ts'
 import { formatDelivery } from '../deliveries/format.ts'
-import { toJsonLine } from '../output.ts'
 import { paint } from '../painted.ts'
 import { startProgress } from '../progress.ts'
 import { ProgressCount } from './progress.ts'
@@ -33,7 +32,8 @@ const isTrouble = ({ status }: DeliveryLine) => status === 'failed' || status ==
 /** For so many deliveries that have not ended the last message is kept. */
 const answersMax = 10_000
 
-function describeLine(line: Exclude<PushLine, SummaryLine>, answer: string | undefined): string {
+/** `answer`: what the receiver said. */
+export function describeLine(line: Exclude<PushLine, SummaryLine>, answer?: string): string {
   if (line.type === 'skip') return `${line.user ?? 'all users'}  ${paint('yellow', 'skipped')}  ${line.reason}`
   if (line.type === 'warning') {
     const about = line.href === null ? '' : `${line.href}: `
@@ -61,9 +61,8 @@ export async function createPushView(
   const progress = await startProgress(io, (columns) => count.text(columns))
   const show = (line: Exclude<PushLine, SummaryLine>, answer: string | undefined): void => {
     const type = line.type === 'delivery' && isTrouble(line) ? 'trouble' : line.type
-    if (io.out.isJson) io.out.writeSoon(toJsonLine(line))
-    else if (type === 'delivery' && !showsAll) return
-    else if (++shown[type] <= shownMax) io.out.lineSoon(describeLine(line, answer))
+    const isShown = (type !== 'delivery' || showsAll) && ++shown[type] <= shownMax
+    io.out.resultSoon(line, ...(isShown ? [describeLine(line, answer)] : []))
   }
   const reporter: PushReporter = {
     line(line) {

@@ -69,8 +69,7 @@ export async function createReceiverView(io: CommandIo): Promise<ReceiverView> {
     show(delivery) {
       totals.add(delivery)
       if (io.stdout.writableLength > waitingBytesMax) unshown++
-      else if (json) void io.out.json({ type: 'request', ...delivery })
-      else io.out.lineNow(...describeRequest(delivery))
+      else io.out.resultSoon({ type: 'request', ...delivery }, ...describeRequest(delivery))
     },
     stop() {
       progress.stop()

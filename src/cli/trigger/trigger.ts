@@ -12,7 +12,6 @@ import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
 import { keepMetricsFile, type RunFigures } from '../metrics-file.ts'
 import { readDuration } from '../option-values.ts'
-import { toJsonLine } from '../output.ts'
 import { paint } from '../painted.ts'
 import { startProgress } from '../progress.ts'
 import type { TriggerSetting, TriggerSettings } from './settings.ts'
@@ -92,8 +91,8 @@ export async function sendTriggers(
         const { integration, webhookId, hook, attempts, httpStatus, error } = line
         const what = error === null ? 'trigger delivered' : 'trigger not delivered'
         io.log.detail(what, { integration, hook, webhookId, attempt: attempts, durationMs, httpStatus, error })
-        if (io.out.isJson) io.out.writeNow(toJsonLine(line))
-        else if (line.status !== 'delivered' && ++undelivered <= shownMax) io.out.lineNow(describe(line))
+        const isShown = line.status !== 'delivered' && ++undelivered <= shownMax
+        io.out.resultSoon(line, ...(isShown ? [describe(line)] : []))
       },
     })
     progress.stop()

@@ -1,9 +1,9 @@
 /** Lists users and their queries, never a key. */
 import { oneAhead } from '../../base/one-ahead.ts'
 import { toned } from '../../base/table.ts'
+import type { Database } from '../../db/open.ts'
 import { type ListedUser, listUsers } from '../../users/users.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
-import { toJsonLine } from '../output.ts'
 
 const columns = [{ head: 'user', wide: true }, { head: 'subscribed' }, { head: 'queries', wide: true }]
 
@@ -13,18 +13,18 @@ const toRow = ({ email, subscribed, queries }: ListedUser) => [
   queries.map(describeQuery).join('; '),
 ]
 
+async function* findAll(db: Database): AsyncGenerator<ListedUser> {
+  for await (const page of oneAhead(listUsers(db))) yield* page
+}
+
 export async function list({ io, open }: AtDatabase): Promise<ExitCode> {
   return await open(async ({ db }) => {
-    const tables = io.out.tables(columns)
-    let users = 0
-    for await (const page of oneAhead(listUsers(db))) {
-      users += page.length
-      if (io.out.isJson) await io.out.write(page.map((user) => toJsonLine({ type: 'user', ...user })).join(''))
-      else await tables.add(...page.map(toRow))
-    }
-    await tables.end()
-    if (users === 0 && !io.out.isJson)
-      await io.out.line('There are no users yet: `leadpush users import FILE` brings them in.')
+    await io.out.list(findAll(db), {
+      columns,
+      toRows: (user) => [toRow(user)],
+      toLine: (user) => ({ type: 'user', ...user }),
+      none: 'There are no users yet: `leadpush users import FILE` brings them in.',
+    })
     return 0
   })
 }
