@@ -10,42 +10,23 @@ const retryAfter = {
 const allow = {
   Allow: { required: true, description: 'The methods of the path.', schema: { type: 'string' }, example: 'GET' },
 }
-const unavailable = 'The database is away for the moment: try again in a few seconds.'
-
 /** Refusals in the order in which contract 5.1 checks them. */
-const refusals: Readonly<Record<string, { description: string; msg: string; headers?: object }>> = {
-  404: {
-    description: 'There is no such path: `serve` may be set up for another platform.',
-    msg: 'There is nothing at this path.',
-  },
-  405: {
-    description: 'The path does not take this method.',
-    msg: 'The method POST is not allowed here: use GET.',
-    headers: allow,
-  },
+const refusals: Readonly<Record<string, { description: string; headers?: object }>> = {
+  404: { description: 'There is no such path: `serve` may be set up for another platform.' },
+  405: { description: 'The path does not take this method.', headers: allow },
   429: {
     description: 'Too many requests with the key, or too many bad ones from the address.',
-    msg: 'Too many requests came with this API key: wait a minute.',
     headers: retryAfter,
   },
-  422: {
-    description: 'The API key or another required value is missing or not acceptable.',
-    msg: 'The API key is missing: add it to the URL as the query parameter `api_key`.',
-  },
-  503: { description: 'The database is away for the moment.', msg: unavailable, headers: retryAfter },
-  401: { description: 'The API key is unknown or was revoked.', msg: 'The API key is unknown or was revoked.' },
-  413: { description: 'The body is too large.', msg: 'The body is too large: at most 65536 bytes.' },
-  default: {
-    description: 'The request was not valid HTTP or too slow, or leadpush failed.',
-    msg: 'Something went wrong inside leadpush: its log has the error.',
-  },
+  422: { description: 'The API key or another required value is missing or not acceptable.' },
+  503: { description: 'The database is away for the moment.', headers: retryAfter },
+  401: { description: 'The API key is unknown or was revoked.' },
+  413: { description: 'The body is too large.' },
+  default: { description: 'The request was not valid HTTP or too slow, or leadpush failed.' },
 }
 
 function buildResponses(answer: object, statuses = Object.keys(refusals)): object {
-  const refused = statuses.map((status) => {
-    const { msg, ...response } = refusals[status] as (typeof refusals)[string]
-    return [status, { ...response, content: buildContent('Refusal', { ok: false, msg }) }]
-  })
+  const refused = statuses.map((status) => [status, { ...refusals[status], content: buildContent('Refusal') }])
   return { 200: { description: 'The request was carried out.', content: answer }, ...Object.fromEntries(refused) }
 }
 
