@@ -28,7 +28,7 @@ test('a page lets nothing run or load, and has no style but its own, known by it
 
 test('parts of a page escape what they are given', () => {
   const parts = [
-    buildSection({ id: 'one', title: hostile, intro: hostile, body: html`` }),
+    buildSection({ id: 'one', title: hostile, body: html`` }),
     buildKeyFigures([{ name: hostile, value: hostile, note: hostile, tone: 'bad' }]),
     buildTable({
       caption: hostile,

@@ -3,7 +3,7 @@
  * no request.
  */
 import { createHash } from 'node:crypto'
-import { type Html, html, trusted, withCode } from './html.ts'
+import { type Html, html, trusted } from './html.ts'
 import { style } from './style.ts'
 
 /** The content of a page; `title` is its name in the browser. */
@@ -48,43 +48,10 @@ ${footer}
 `.text
 }
 
-/** The top of a page: the answer in one sentence, a paragraph about it, and the findings. */
-export function buildHeader({
-  kicker,
-  headline,
-  lead,
-  alarms,
-}: {
-  kicker: string
-  headline: string
-  lead: Html
-  alarms: readonly string[]
-}): Html {
-  return html`<p class="kicker">${kicker}</p>
-<h1>${headline}</h1>
-${lead}
-${
-  alarms.length > 0 &&
-  html`<ul class="alarms">${alarms.map((alarm) => html`<li>${withCode(alarm)}</li>`)}</ul>
-`
-}`
-}
-
-/** A part of the page with a heading of its own; `intro` says in a sentence what it shows. */
-export function buildSection({
-  id,
-  title,
-  intro,
-  body,
-}: {
-  id: string
-  title: string
-  intro?: string
-  body: Html
-}): Html {
+/** A part of the page with a heading of its own. */
+export function buildSection({ id, title, body }: { id: string; title: string; body: Html }): Html {
   return html`<section aria-labelledby="${id}">
 <h2 id="${id}">${title}</h2>
-${intro && html`<p class="intro">${intro}</p>`}
 ${body}
 </section>
 `

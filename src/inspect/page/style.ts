@@ -34,7 +34,7 @@ code { font: 0.9em ui-monospace, SFMono-Regular, Menlo, Consolas, 'Liberation Mo
 .whole { white-space: nowrap }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 3px }
 section { margin-top: clamp(3rem, 6vw, 4.5rem) }
-.kicker, .intro, .more, .note, footer { color: var(--muted) }
+.kicker, .more, .note, footer { color: var(--muted) }
 .kicker { margin: 0; font-size: 0.875rem }
 .lead { margin-top: 1rem; font-size: 1.125rem }
 .lead code { white-space: nowrap }
@@ -71,7 +71,7 @@ details { margin-top: 0.75rem; font-size: 0.875rem }
 summary { width: fit-content; color: var(--accent); cursor: pointer }
 details .table { margin-top: 0.5rem }
 
-.table { margin-top: 2.5rem } .intro + .table, h2 + .table { margin-top: 1.5rem }
+.table { margin-top: 2.5rem } h2 + .table { margin-top: 1.5rem }
 .table h3 { margin-bottom: 0.5rem }
 .scroll { overflow: auto; max-height: 34rem }
 .scroll thead { position: sticky; top: 0; z-index: 1; background: var(--ground) }
@@ -94,7 +94,7 @@ td:not(.wide), th:not(.wide) { white-space: nowrap }
 @media print {
   @page { margin: 15mm }
   body { padding: 0; max-width: none; font-size: 10pt }
-  h1 { font-size: 20pt } h2, h3, .intro, thead { break-after: avoid }
+  h1 { font-size: 20pt } h2, h3, thead { break-after: avoid }
   section { margin-top: 2rem }
   figure, tr, .alarms li, .figures { break-inside: avoid }
   thead { display: table-header-group }

@@ -1,8 +1,8 @@
 /** The top of a report: whether all is well, in one sentence, what to do if it is not, and the figures of the week. */
 import { formatCount, plural, seconds } from '../../../base/amounts.ts'
 import { sentenceOf } from '../../finding.ts'
-import { buildKeyFigures, buildHeader as buildTop, type KeyFigure } from '../../page/document.ts'
-import { type Html, html } from '../../page/html.ts'
+import { buildKeyFigures, type KeyFigure } from '../../page/document.ts'
+import { type Html, html, withCode } from '../../page/html.ts'
 import { runNames } from '../../status/status.ts'
 import type { Figures } from '../figures/find-figures.ts'
 import type { Wording } from './wording.ts'
@@ -84,11 +84,12 @@ function buildFigures(figures: Figures, wording: Wording): Html {
 
 export function buildHeader(figures: Figures, wording: Wording): Html {
   const { alarms, status, madeAt } = figures
-  const top = buildTop({
-    kicker: `leadpush report · ${status.period} · ${wording.time(madeAt)} (${wording.timeZone})`,
-    headline: buildHeadline(figures),
-    lead: buildLead(figures),
-    alarms: alarms.map(sentenceOf),
-  })
-  return html`${top}${buildFigures(figures, wording)}`
+  return html`<p class="kicker">leadpush report · ${status.period} · ${wording.time(madeAt)} (${wording.timeZone})</p>
+<h1>${buildHeadline(figures)}</h1>
+${buildLead(figures)}
+${
+  alarms.length > 0 &&
+  html`<ul class="alarms">${alarms.map((alarm) => html`<li>${withCode(sentenceOf(alarm))}</li>`)}</ul>
+`
+}${buildFigures(figures, wording)}`
 }
