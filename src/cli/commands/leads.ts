@@ -79,7 +79,7 @@ another field reads all listings, until there are enough.`,
 
 const show = describe({
   name: 'show',
-  about: 'Show a listing: its history, its place, its search words, and the users whose queries match it.',
+  about: 'Show a listing: its history, its place, and the users whose queries match it.',
   arguments: [argument('<href>', 'the URL of the listing, as it was imported')],
   options: [contacts, jsonObject()],
   help: '\nExamples:\n  leadpush leads show https://listings.example/1',

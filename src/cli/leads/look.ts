@@ -97,7 +97,6 @@ function toLine({ lead, lastSeenAt, sources, states, owners, ...rest }: ShownLea
 }
 
 const usersShown = 20
-const wordsShown = 40
 const valueCharsMax = 60
 
 async function writeShown(
@@ -106,7 +105,7 @@ async function writeShown(
   contacts: true | undefined,
   time: (at: Date | null) => string,
 ) {
-  const { lead, lastSeenAt, sources, gone, importedAt, states, place, searchWords, words, owners } = shown
+  const { lead, lastSeenAt, sources, gone, importedAt, states, place, owners } = shown
   const facts = Object.entries(shownFields(lead, contacts)).flatMap(([name, value]): [string, string][] =>
     value === null || value === 0 || name === 'schemaVersion' ? [] : [[name, io.out.wrap(String(value), 16)]],
   )
@@ -118,7 +117,6 @@ async function writeShown(
     ['last seen', time(lastSeenAt)],
     ...(gone ? [['gone', 'no source has it any more, so it is not delivered'] as const] : []),
     ...(sources.length > 0 ? [['sources', sources.join(', ')] as const] : []),
-    ['words', io.out.wrap(searchWords.slice(0, wordsShown).join(' ') + (words > wordsShown ? ' …' : ''), 16)],
   ])
   await io.out.title('Over time')
   for (const { since, changes } of states) {

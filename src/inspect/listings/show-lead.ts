@@ -1,4 +1,4 @@
-/** `leads show`: one listing with its history, its place, its search words, and the users whose queries match it. */
+/** `leads show`: one listing with its history, its place, and the users whose queries match it. */
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
@@ -44,43 +44,27 @@ export interface ShownLead {
     latitude: number | null
     longitude: number | null
   }
-  /** The stems of its first search words; `words` is the number of all. */
-  searchWords: string[]
-  words: number
   owners: Owners
 }
 
 const statesShown = 50
-const wordsShown = 100
-
-interface Found {
-  place: ShownLead['place']
-  searchWords: string[]
-  words: number
-}
 
 /** Throws `usage` if there is no such listing. */
 export async function showLead(db: Database, href: string): Promise<ShownLead> {
   const { leadId, versionId, json, importedAt, seenAt, gone } = await rideOut(() => findListing(db, href))
   const states = await findStates(db, { leadId, versionId, json, importedAt })
   const { rows } = await rideOut(() =>
-    sql<Found>`
-      select length(l.search) as words, (tsvector_to_array(l.search))[1:${sql.lit(wordsShown)}] as "searchWords",
-        json_build_object('postalKey', l.postal_key, 'city', p.city, 'state', p.state, 'country', p.country,
-          'latitude', p.latitude, 'longitude', p.longitude) as place
+    sql<ShownLead['place']>`
+      select l.postal_key as "postalKey", p.city, p.state, p.country, p.latitude, p.longitude
       from leads l left join postal_codes p on p.code = l.postal_key where l.id = ${leadId}
     `.execute(db),
   )
   const sources = await rideOut(() => findSources(db, [leadId]))
-  const none: Found = {
-    place: { postalKey: '', city: null, state: null, country: null, latitude: null, longitude: null },
-    searchWords: [],
-    words: 0,
-  }
+  const unknown = { postalKey: '', city: null, state: null, country: null, latitude: null, longitude: null }
   return {
     ...{ lead: JSON.parse(json) as Lead, lastSeenAt: seenAt, sources: sources.get(leadId) ?? [], gone, importedAt },
     ...{ states: states.slice(0, statesShown), moreVersions: states.length > statesShown },
-    ...(rows[0] ?? none),
+    place: rows[0] ?? unknown,
     owners: await findOwners(db, leadId),
   }
 }
