@@ -12,13 +12,11 @@ import { toDeliveryLine } from '../reporter.ts'
 import { DueAttempts } from './due-attempts.ts'
 import type { LoopContext } from './loop-context.ts'
 
-/** Pushes that must be planned anew; `counted`: how many erasures there are by now. */
-interface PlanAnew<Push> {
-  pushes: readonly Push[]
-  counted: number
+/** Pushes that are still to be begun, and the count of erasures by now. */
+interface ToBegin<Push> {
+  left: readonly Push[]
+  erasures: number
 }
-
-const nothingAnew = { pushes: [], counted: 0 }
 
 /** While another transaction changes a user, beginning the subscription push is tried so often, for so long; then it stays owed. */
 const busyMs = 100
@@ -95,13 +93,11 @@ export class AttemptsInHand {
 
   private readonly keys = () => [...this.all.keys()]
 
-  /** The kind of the due attempt, first ones before second ones, held or not; or the milliseconds until the next is due. */
-  async findNext(): Promise<AttemptKind | number | undefined> {
+  /** Ends deliveries that get no further attempt, and learns from the ledger when the next ones are due. */
+  async lookAnew(): Promise<void> {
     await this.endAbandoned()
-    const [firstMs, secondMs] = [await this.due.findNext('first'), await this.due.findNext('second')]
-    if (firstMs !== null) return firstMs > 0 ? firstMs : 'first'
-    if (secondMs !== null) return secondMs > 0 ? secondMs : 'second'
-    return undefined
+    this.due.lookAnew()
+    for (const kind of ['first', 'second'] as const) await this.due.noteNext(kind)
   }
 
   /** Records up to `room` attempts that are due, of one kind if `only` names it, and makes them ready. Returns how many. */
@@ -150,42 +146,37 @@ export class AttemptsInHand {
   }
 
   /**
-   * Begins `pushes`, which were planned under one count of erasures, with up to `room` first attempts of their deliveries; the
-   * others are due at once. Records the outcomes of other attempts along with that. Returns the pushes that must be planned anew, since
-   * they were planned under another count of erasures than is `counted` now, or from another server.
+   * Begins `pushes`, which were planned under one count of erasures and from one server, with up to `room` first attempts of their
+   * deliveries; the others are due at once. Records the outcomes of other attempts along with that. Returns the pushes that are still to be
+   * begun: all of them, if this process had lost its lease, or they must be planned anew; or those whose users are being changed.
+   * `erasures`: the count now.
    */
-  async recordPushes<Push extends PlannedPush>(pushes: readonly Push[], room: number): Promise<PlanAnew<Push>> {
-    const { ledger, worker, run, records, clock, receiver } = this.context
+  async recordPushes<Push extends PlannedPush>(pushes: readonly Push[], room: number): Promise<ToBegin<Push>> {
+    const { ledger, worker, run, records, receiver } = this.context
     const { erasures = 0, server = '' } = pushes[0] ?? {}
     const outcomes = this.outcomes.slice(0, outcomesPerStatement)
-    const gzip = receiver.usesGzip
+    const of = { runId: run.id, period: run.period, attemptsMax: room, gzip: receiver.usesGzip }
     return await ledger.rideOut(async (isRepeat) => {
       if (isRepeat) for (const attempt of await this.due.findUnheard(this.keys())) this.begin(attempt)
-      for (let [left, attemptsMax] = [pushes, room]; ; ) {
-        const on = worker.server === server ? server : ''
-        const by = { workerId: worker.id, server: on, runId: run.id, period: run.period, attemptsMax, gzip }
-        const recorded = await ledger.attempts.recordPushes(by, left, outcomes)
-        records.note(recorded.statement, by)
-        this.noteRecorded(outcomes.splice(0), recorded.told)
-        this.noteBegun(recorded)
-        attemptsMax -= recorded.attempts.length
-        const isSeen = recorded.live && recorded.erasures === erasures
-        if (isSeen) left = recorded.busy
-        if (!recorded.live) await worker.renew()
-        // nothing more is begun: a push that was planned while the records were looked for could be tried for ever
-        if (worker.lost.aborted) return nothingAnew
-        if (recorded.erasures !== erasures || worker.server !== server)
-          return { pushes: left, counted: recorded.erasures }
-        if (!isSeen) continue
-        if (left.length === 0) return nothingAnew
-        if (this.busyMsLeft <= 0) {
-          for (const { userId } of left) this.context.users.leftOwed.add(userId)
-          return nothingAnew
-        }
-        this.busyMsLeft -= busyMs
-        await pause(clock, busyMs)
-      }
+      const by = { workerId: worker.id, server: worker.server === server ? server : '', ...of }
+      const recorded = await ledger.attempts.recordPushes(by, pushes, outcomes)
+      records.note(recorded.statement, by)
+      this.noteRecorded(outcomes.splice(0), recorded.told)
+      this.noteBegun(recorded)
+      if (!recorded.live) await worker.renew()
+      const isSeen = recorded.live && recorded.erasures === erasures
+      return { left: isSeen ? await this.waitFor(recorded.busy) : pushes, erasures: recorded.erasures }
     })
+  }
+
+  /** Other transactions are changing the users of these subscription pushes. Returns those to try once more; the others stay owed. */
+  private async waitFor<Push extends PlannedPush>(busy: readonly Push[]): Promise<readonly Push[]> {
+    const isOver = this.busyMsLeft <= 0
+    if (isOver) for (const { userId } of busy) this.context.users.leftOwed.add(userId)
+    if (isOver || busy.length === 0) return []
+    this.busyMsLeft -= busyMs
+    await pause(this.context.clock, busyMs)
+    return busy
   }
 
   private noteBegun({ begun, attempts }: RecordedPushes): void {

@@ -50,30 +50,21 @@ export class DueAttempts {
 
   /** Records up to `room` attempts that are due, none of those in hand, whose keys `inHand` returns. */
   async take(room: number, only: AttemptKind | undefined, inHand: () => string[]): Promise<RecordedAttempt[]> {
-    const look = () => this.context.ledger.rideOut((isRepeat) => this.takeOnce(room, only, isRepeat, inHand()))
-    const attempts = await look()
-    if (attempts.length > 0 || this.from === undefined) return attempts
-    // the look began where the last one ended: earlier rows that were locked then may be free now
-    this.from = undefined
-    return await look()
-  }
-
-  private async takeOnce(
-    room: number,
-    only: AttemptKind | undefined,
-    isRepeat: boolean,
-    inHand: string[],
-  ): Promise<RecordedAttempt[]> {
     const { ledger, records, receiver } = this.context
-    const unheard = isRepeat ? await this.findUnheard(inHand) : []
-    if (unheard.length > 0) return unheard
-    const { run } = records
-    const gzip = receiver.usesGzip
-    const look = { ...this.look(only), from: this.from, limit: room, known: inHand, gzip, ...run }
-    const { attempts, next, statement } = await ledger.attempts.recordDue(look)
-    if (attempts.length > 0) records.note(statement, run)
-    if (next !== undefined) this.from = next
-    return attempts
+    return await ledger.rideOut(async (isRepeat) => {
+      const known = inHand()
+      const unheard = isRepeat ? await this.findUnheard(known) : []
+      if (unheard.length > 0) return unheard
+      for (;;) {
+        const [{ run }, { from }] = [records, this]
+        const look = { ...this.look(only), from, limit: room, known, gzip: receiver.usesGzip, ...run }
+        const { attempts, next, statement } = await ledger.attempts.recordDue(look)
+        if (attempts.length > 0) records.note(statement, run)
+        this.from = next
+        // where nothing is behind the last look, the next one is at all: earlier rows that were locked then may be free now
+        if (attempts.length > 0 || from === undefined) return attempts
+      }
+    })
   }
 
   /** Attempts that were recorded by a statement whose answer was lost, once the server that now answers has all records. */
@@ -83,17 +74,12 @@ export class DueAttempts {
     return await ledger.attempts.findUnheard(worker, inHand)
   }
 
-  /** In how many milliseconds the next attempt of that kind is due, by the ledger; null: none waits. */
-  async findNext(only: AttemptKind): Promise<number | null> {
-    return await this.context.ledger.attempts.findNextDue(this.look(only))
-  }
-
   /** Learns from the ledger when the next attempt is due, behind those that were `taken` by the last look. */
-  async noteNext(only: AttemptKind | undefined, taken: number): Promise<void> {
+  async noteNext(only: AttemptKind | undefined, taken = 1): Promise<void> {
     // not later: news that arrive during the query must not be lost
     for (const kind of kindsOf(only)) this.at[kind] = Number.POSITIVE_INFINITY
     const ms = await this.context.ledger.attempts.findNextDue({ ...this.look(only), from: this.from })
     if (ms === null) return
-    for (const kind of kindsOf(only)) this.note(kind, Math.max(ms + 2, taken === 0 ? lockedMs : 2))
+    for (const kind of kindsOf(only)) this.note(kind, Math.max(ms > 0 ? ms + 2 : 0, taken === 0 ? lockedMs : 0))
   }
 }

@@ -205,13 +205,15 @@ export class PushLoop {
   /** The receiver is in trouble: the next attempt that could be tried. First attempts go first, since their users have had none. */
   private async findNext(): Promise<Work['next']> {
     if (this.planned.length > 0) return { is: 'first' }
-    const due = await this.attempts.findNext()
+    await this.attempts.lookAnew()
+    const [firstMs, secondMs] = [this.attempts.due.untilNext('first'), this.attempts.due.untilNext('second')]
     // planning may have gone on meanwhile
-    if (this.planned.length > 0 || due === 'first') return { is: 'first' }
+    if (this.planned.length > 0 || firstMs <= 0) return { is: 'first' }
     if (!this.plannedAll) return { is: 'planning' }
-    if (due === undefined) return { is: 'nothing' }
-    if (typeof due === 'number') await this.receiver.noteNoSign()
-    return { is: 'second', inMs: typeof due === 'number' ? due : 0 }
+    const inMs = Math.max(0, Math.min(firstMs, secondMs))
+    if (inMs === Number.POSITIVE_INFINITY) return { is: 'nothing' }
+    if (inMs > 0) await this.receiver.noteNoSign()
+    return { is: 'second', inMs }
   }
 
   /** The receiver is in trouble: makes one attempt of that kind, if other processes leave it to this one. */
@@ -235,7 +237,7 @@ export class PushLoop {
     const { due } = this.attempts
     if ((await this.attempts.recordDue(1, only)) > 0) return undefined
     if (await this.receiver.noteNoFirstsLeft()) return undefined
-    if (only === 'first') await due.noteNext('second', 0)
+    if (only === 'first') await due.noteNext('second')
     const untilMs = due.untilNext()
     if (untilMs === Number.POSITIVE_INFINITY) return { is: 'done' }
     if (this.context.scope.owedOnly && untilMs > owedPatienceMs) return { is: 'leaving' }
@@ -245,6 +247,7 @@ export class PushLoop {
   }
 
   private async beginPlanned(room: number): Promise<void> {
+    const { clock, worker, planned } = this.context
     const batch: UserPush[] = []
     const { erasures, server } = this.planned[0] ?? {}
     for (let free = room; free > 0 && this.planned[0]?.erasures === erasures && this.planned[0]?.server === server; ) {
@@ -255,11 +258,15 @@ export class PushLoop {
     if (batch.length === 0) return
     const recording = this.attempts.recordPushes(batch, room)
     // planning goes on while the database has the statement, not before
-    this.context.clock.soon(() => void this.plan())
-    const { pushes, counted } = await recording
-    if (pushes.length === 0) return
-    this.maker.forgetBodies()
-    this.planned.unshift(...(await this.context.planned.again(pushes, counted)))
+    clock.soon(() => void this.plan())
+    const recorded = await recording
+    let { left } = recorded
+    if (left.length === 0 || this.stopping) return
+    if (recorded.erasures !== erasures || worker.server !== server) {
+      this.maker.forgetBodies()
+      left = await planned.again(left, recorded.erasures)
+    }
+    this.planned.unshift(...left)
   }
 
   /** Makes as many of the recorded attempts as may be under way. */
@@ -267,7 +274,6 @@ export class PushLoop {
     const { clock, settings } = this.context
     const { concurrency } = settings
     const { pace } = this.receiver
-    const { ratePerSecond } = pace
     while (!this.stopping && this.attempts.ready.length > 0 && this.onWire < concurrency) {
       if (!this.receiver.maySend(this.onWire)) break
       const next = pace.take(this.attempts.ready)
@@ -279,10 +285,8 @@ export class PushLoop {
       }
       this.attempts.take(next)
       this.onWire++
-      // the next statement goes to the database first, which carries it out while these bodies are built; with a rate each attempt
-      // has its own moment
-      if (ratePerSecond === undefined) clock.soon(() => this.begin(next))
-      else this.begin(next)
+      // the next statement goes to the database first, which carries it out while these bodies are built
+      clock.soon(() => this.begin(next))
     }
     this.sleeper.wake()
   }
