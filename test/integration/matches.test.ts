@@ -100,7 +100,7 @@ test('finds what a comparison with every listing finds, for places, words and bo
       if (words === null && of === null) continue
       const search = { kind: kindOf(of, words), places: of, words } as const
       const all = expected(listings, of, words, Number.POSITIVE_INFINITY)
-      for (const limit of [1, 299, 300, 301]) {
+      for (const limit of [1, 300]) {
         const found = [...(await findMatches(opened.db, search, live, limit)).ids]
         assert.deepEqual(found, all.slice(0, limit), JSON.stringify([words, of?.length, limit]))
       }

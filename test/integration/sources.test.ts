@@ -191,19 +191,19 @@ test('a rejected record counts as present where its href could be read', async (
   assert.deepEqual(await findLive(opened), ['a', 'b', 'c'])
 })
 
-test('complete imports of twenty thousand listings write only what differs', async () => {
+test('complete imports of thousands of listings write only what differs', async () => {
   const opened = await open()
-  const records = listings(...range(20_000))
+  const records = listings(...range(4_000))
   await importRecords(opened, records, all('mls'))
   const { rows: first } = await opened.pool.query('select max(xmin::text::bigint) as last from lead_sources')
-  const { summary } = await importRecords(opened, records.slice(0, 19_000), all('mls'))
-  assert.equal(summary.gone, 1_000)
+  const { summary } = await importRecords(opened, records.slice(0, 3_800), all('mls'))
+  assert.equal(summary.gone, 200)
   const { rows } = await opened.pool.query(
     'select count(*) as written from lead_sources where xmin::text::bigint > $1',
     [first[0].last],
   )
-  assert.equal(rows[0].written, 1_000)
+  assert.equal(rows[0].written, 200)
   assert.equal((await importRecords(opened, records, all('mls'))).summary.gone, 0)
   const live = await opened.pool.query('select count(*) as live from lead_seen where not gone')
-  assert.equal(live.rows[0].live, 20_000)
+  assert.equal(live.rows[0].live, 4_000)
 })
