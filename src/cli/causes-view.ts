@@ -24,9 +24,7 @@ export async function writeCauses(io: CommandIo, groups: readonly CauseGroup[], 
   const more = groups.slice(causesShown)
   if (more.length === 0) return
   const deliveries = more.reduce((sum, group) => sum + group.deliveries, 0)
-  await io.out.line(
-    io.out.wrap(`… and ${formatCount(deliveries)} more of other causes: leadpush report --out FILE.html shows all`, 0),
-  )
+  await io.out.more(deliveries, undefined, ' of other causes: leadpush report --out FILE.html shows all')
 }
 
 async function writeCause(

@@ -14,6 +14,8 @@ export interface CommandIo extends Io {
   readonly out: Output
   readonly stops: Stops
   readonly ending: Ending
+  /** What moves on the terminal, if anything: the command's end stops it. */
+  readonly progress: { stop(): void }
 }
 
 /** The parts that exist before the format of the log is known. */
@@ -35,7 +37,7 @@ export function openIo(io: Io): UnloggedIo {
   // contract 3: `serve` and `receiver` end with 0, even before they listen
   const isServer = ['serve', 'receiver'].includes(io.args[0] ?? '')
   const stops = new Stops(io, (exitCode) => void ending.begin(isServer ? 0 : exitCode))
-  const opened = { ...io, out: new Output(io), stops, ending }
+  const opened = { ...io, out: new Output(io), stops, ending, progress: { stop() {} } }
   io.stdout.on('error', (error: NodeJS.ErrnoException) => void loseOutput(opened, error))
   return opened
 }

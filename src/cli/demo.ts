@@ -98,12 +98,11 @@ async function deliver(
         compress: 'off',
       },
     })
-    view.stop()
+    io.progress.stop()
     if (io.out.isJson) await io.out.json(end.summary)
     else if (!end.stopped) await tell(io, end.summary, arrived)
     return end.ok ? 0 : 1
   } finally {
-    view.stop()
     await http.close()
     await receiver.close()
   }

@@ -69,5 +69,9 @@ export async function runDescribed(
       return await opens.withDatabase(io, settings, how, (opened) => workWithin(opened, settings))
     },
   }
-  return await run(at, ...([...given, options] as never[]))
+  try {
+    return await run(at, ...([...given, options] as never[]))
+  } finally {
+    io.progress.stop()
+  }
 }

@@ -158,7 +158,6 @@ export async function runImport(
     rejects?.finish()
     return stop.exitCode ?? (outcome.summary.rejected > 0 ? 1 : 0)
   } finally {
-    progress.stop()
     rejects?.close()
   }
 }

@@ -1,6 +1,8 @@
 /** The API keys of automation platforms, and the hooks that these registered. */
 import { answerOf, formatCount, shortId } from '../base/amounts.ts'
 import { usageError } from '../base/errors.ts'
+import { hookRulesOf } from '../integrations/hook-address.ts'
+import { sendHookRemovals } from '../integrations/hook-http.ts'
 import {
   type CreatedIntegration,
   createIntegration,
@@ -15,7 +17,7 @@ import type { AtDatabase, ExitCode } from './describe.ts'
 import { valueOrInput } from './input.ts'
 import { readDuration } from './option-values.ts'
 import { paint } from './painted.ts'
-import { tellPlatforms, writeTold } from './told-platforms.ts'
+import { writeTold } from './told-platforms.ts'
 
 /** More than any key is long. */
 const keyBytesMax = 1_000
@@ -136,7 +138,7 @@ export async function revoke(
     const revoked = idPattern.test(id) ? await revokeIntegration(db, Number(id)) : undefined
     if (!revoked) throw noIntegration(id)
     const { user } = revoked
-    const hooks = await tellPlatforms(settings, revoked.hooks)
+    const hooks = await sendHookRemovals(hookRulesOf(settings), revoked.hooks)
     await io.out.result({ type: 'integration', id: Number(id), user, revoked: true, hooks }, async () => {
       await io.out.line(`The integration ${id} of ${user} is revoked.`)
       await writeTold(io, hooks)

@@ -15,6 +15,9 @@ import { layOutTable } from './table.ts'
 /** An object as one line, with control characters escaped for terminals. */
 export const toJsonLine = (value: object): string => `${spellOut(JSON.stringify(value))}\n`
 
+/** A value with its name. */
+export type Fact = readonly [name: string, value: string]
+
 /** How things of one kind are listed. */
 interface Listing<T> {
   columns: readonly Column[]
@@ -87,6 +90,11 @@ export class Output {
     await this.write(this.toText(texts))
   }
 
+  /** Sentences, each in lines that fit the terminal. */
+  async paragraph(...texts: string[]): Promise<void> {
+    await this.line(...texts.map((text) => this.wrap(text, 0)))
+  }
+
   async json(value: object): Promise<void> {
     await this.write(toJsonLine(value))
   }
@@ -106,7 +114,7 @@ export class Output {
   /** Says how many things are not shown, if any; `plural` names them. */
   async more(count: number, noun?: string, where = '; --json lists all'): Promise<void> {
     if (count > 0)
-      await this.line(`… and ${noun === undefined ? formatCount(count) : plural(count, noun)} more${where}`)
+      await this.paragraph(`… and ${noun === undefined ? formatCount(count) : plural(count, noun)} more${where}`)
   }
 
   /** A heading, after a blank line. */
@@ -114,10 +122,11 @@ export class Output {
     await this.line('', paint('bold', text))
   }
 
-  /** Two columns: names and values. */
-  async facts(facts: readonly (readonly [string, string])[]): Promise<void> {
-    const width = Math.max(...facts.map(([name]) => name.length))
-    for (const [name, value] of facts) await this.line(`${paint('dim', name.padEnd(width))}  ${value}`)
+  /** Two columns: names and values; false is none. */
+  async facts(facts: readonly (Fact | false)[]): Promise<void> {
+    const shown = facts.filter((fact) => fact !== false)
+    const width = Math.max(...shown.map(([name]) => name.length))
+    for (const [name, value] of shown) await this.line(`${paint('dim', name.padEnd(width))}  ${value}`)
   }
 
   /** A table that fits the terminal: wide columns cut long texts with an ellipsis. */

@@ -41,27 +41,23 @@ export async function probe(
 
   let doing: string | undefined
   const progress = await startProgress(io, () => doing)
-  try {
-    const summary = await runProbe({
-      receiverUrl,
-      dataSource,
-      timeoutMs,
-      ratePerSecond,
-      proxies,
-      clientCert,
-      clientKey,
-      receiverKey,
-      onBegin(title) {
-        doing = title
-      },
-      onCheck: (line) => io.out.result(line, () => writeCheck(io, line)),
-    })
-    progress.stop()
-    await io.out.result(summary, () => writeSummary(io, summary))
-    return summary.failed > 0 ? 1 : 0
-  } finally {
-    progress.stop()
-  }
+  const summary = await runProbe({
+    receiverUrl,
+    dataSource,
+    timeoutMs,
+    ratePerSecond,
+    proxies,
+    clientCert,
+    clientKey,
+    receiverKey,
+    onBegin(title) {
+      doing = title
+    },
+    onCheck: (line) => io.out.result(line, () => writeCheck(io, line)),
+  })
+  progress.stop()
+  await io.out.result(summary, () => writeSummary(io, summary))
+  return summary.failed > 0 ? 1 : 0
 }
 
 const styleOf: Record<CheckLine['grade'], Style> = { pass: 'green', warn: 'yellow', fail: 'red', 'not visible': 'dim' }

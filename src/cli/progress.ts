@@ -19,11 +19,13 @@ async function openSpinner({ stdout, stderr, env, log, out }: CommandIo): Promis
   return ora({ stream: stderr, discardStdin: false })
 }
 
-/** Shows the result of `text`, which is given the room on the line, until `stop`. Undefined shows nothing yet. */
+/** Shows the result of `text`, which is given the room on the line, until it, or the command, ends. Undefined shows nothing yet. */
 export async function startProgress(
   io: CommandIo,
   text: (columns: number) => string | undefined,
-): Promise<{ stop(): void }> {
+): Promise<CommandIo['progress']> {
+  const { progress } = io
+  progress.stop()
   const spinner = await openSpinner(io)
   const render = () => {
     const shown = text(spinner ? (io.stderr.columns ?? 0) - besideChars : Number.POSITIVE_INFINITY)
@@ -37,11 +39,10 @@ export async function startProgress(
     io.stderr.on('resize', render)
   }
   const timer = setInterval(render, spinner ? livelyProgressMs : plainProgressMs).unref()
-  return {
-    stop() {
-      clearInterval(timer)
-      io.stderr.off('resize', render)
-      spinner?.stop()
-    },
+  progress.stop = () => {
+    clearInterval(timer)
+    io.stderr.off('resize', render)
+    spinner?.stop()
   }
+  return progress
 }

@@ -49,36 +49,32 @@ async function pruneAndTell(
   let doing: string | undefined
   const progress = await startProgress(io, () => doing)
   const stop = io.stops.listen((signal) => io.log.info(`${signal}: ending after the statement under way.`))
-  try {
-    const rows = await rideOut(() => findRows(opened.db))
-    const counts = await prune(opened.db, {
-      ...settings,
-      dryRun,
-      stop: stop.signal,
-      onPart(part) {
-        doing = `Looking for old ${names[part]}`
-      },
-      onAway: () => io.log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
-    })
-    if (!dryRun && !stop.signal.aborted) await tidy(opened, counts)
-    const tables = findThinned(rows, countDeleted(counts))
-    const indexes = dryRun
-      ? await findIndexes(opened.db, tables)
-      : await rebuildIndexes(opened, tables, {
-          stop: stop.signal,
-          onIndex(name) {
-            doing = `Rebuilding ${name}`
-          },
-          onTrouble: (what, error) => io.log.warn(`While ${what}: ${messageOf(error)}.`),
-        })
-    progress.stop()
-    const rebuilt = indexes.length > 0 && { rebuilt: indexes }
-    const line = { type: 'prune', ...(dryRun && { dryRun }), ...counts, indexes: indexes.length, ...rebuilt }
-    await io.out.result(line, () => writeCounts(io, counts, indexes, dryRun))
-    return stop.exitCode ?? 0
-  } finally {
-    progress.stop()
-  }
+  const rows = await rideOut(() => findRows(opened.db))
+  const counts = await prune(opened.db, {
+    ...settings,
+    dryRun,
+    stop: stop.signal,
+    onPart(part) {
+      doing = `Looking for old ${names[part]}`
+    },
+    onAway: () => io.log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
+  })
+  if (!dryRun && !stop.signal.aborted) await tidy(opened, counts)
+  const tables = findThinned(rows, countDeleted(counts))
+  const indexes = dryRun
+    ? await findIndexes(opened.db, tables)
+    : await rebuildIndexes(opened, tables, {
+        stop: stop.signal,
+        onIndex(name) {
+          doing = `Rebuilding ${name}`
+        },
+        onTrouble: (what, error) => io.log.warn(`While ${what}: ${messageOf(error)}.`),
+      })
+  progress.stop()
+  const rebuilt = indexes.length > 0 && { rebuilt: indexes }
+  const line = { type: 'prune', ...(dryRun && { dryRun }), ...counts, indexes: indexes.length, ...rebuilt }
+  await io.out.result(line, () => writeCounts(io, counts, indexes, dryRun))
+  return stop.exitCode ?? 0
 }
 
 /** Elsewhere autovacuum does it, and knows better when. */

@@ -85,16 +85,13 @@ const describeCounts = (counts: Counts) =>
 async function show(io: CommandIo, findings: Findings, counts: Counts): Promise<ExitCode> {
   const found = { problem: 0, note: 0, skipped: 0 }
   const progress = await startProgress(io, () => `Checked ${describeCounts(counts)}.`)
-  try {
-    for await (const finding of findings) {
-      const { level } = finding
-      found[level]++
-      if (io.out.isJson) await io.out.json(toFindingLine(finding))
-      else if (found[level] <= shownMax[level]) await writeFinding(io, finding)
-    }
-  } finally {
-    progress.stop()
+  for await (const finding of findings) {
+    const { level } = finding
+    found[level]++
+    if (io.out.isJson) await io.out.json(toFindingLine(finding))
+    else if (found[level] <= shownMax[level]) await writeFinding(io, finding)
   }
+  progress.stop()
   const { problem: problems, note: notes } = found
   const line = { type: 'summary', problems, notes, ...counts }
   await io.out.result(line, () => writeSummary(io, problems, notes, counts))

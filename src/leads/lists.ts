@@ -2,6 +2,7 @@
  * Lists of what is to be erased: one identifier a line, or the files of the Delete Request and Opt-out Platform. A list is staged by COPY,
  * then recorded in whole statements, so that neither its length nor the number of listings matters to memory.
  */
+import { lineCharsMax } from '../base/read-lines.ts'
 import { type CopyRows, copyInto } from '../db/copy.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
 import { parseContact } from './contacts.ts'
@@ -95,20 +96,6 @@ function parseLine(line: string): Erasure | undefined {
   }
   const contact = parseContact(text)
   return contact === undefined ? undefined : { contact }
-}
-
-const lineCharsMax = 8 * 1024
-
-/** The lines of a stream; one that is longer than any identifier is cut. */
-export async function* readLines(stream: AsyncIterable<Buffer | string>): AsyncGenerator<string> {
-  const decoder = new TextDecoder()
-  let rest = ''
-  for await (const chunk of stream) {
-    const lines = (rest + (typeof chunk === 'string' ? chunk : decoder.decode(chunk, { stream: true }))).split('\n')
-    rest = (lines.pop() ?? '').slice(0, lineCharsMax)
-    yield* lines
-  }
-  yield rest
 }
 
 /** Records the lines of a list; blank ones do not count. In a transaction. */

@@ -53,7 +53,7 @@ describe('side by side', { concurrency: true }, () => {
     const seconds = (performance.now() - began) / 1_000
     const before = receiver.requests.length
     assert.equal(code, 3, stderr)
-    const told = [...stderr.matchAll(/^\d+ of 40 users, waiting for the database: \d+ s$/gm)]
+    const told = [...stderr.matchAll(/^waiting for the database: \d+ s, \d+ of 40 users$/gm)]
     assert.ok(told.length >= 2, `a line every 10 s:\n${stderr}`)
     assert.ok(seconds > 29, `it gave up after ${seconds} s`)
     // nothing is begun that was not recorded before

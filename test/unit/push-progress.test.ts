@@ -24,7 +24,7 @@ test('it counts users, not parts, with the rate of the last seconds and the time
   for (let n = 0; n < 100; n++) progress.add(delivery())
   progress.add(delivery({ part: 1, parts: 2 }))
   nowMs = 10_000
-  assert.equal(progress.text(wide), '100 of 1,300 users, 10/s, 2 min 0 s left')
+  assert.equal(progress.text(wide), '100 of 1,300 users, 2 min 0 s left, 10/s')
   nowMs = 20_000
   progress.text(wide)
   nowMs = 30_000
@@ -35,13 +35,13 @@ test('it counts users, not parts, with the rate of the last seconds and the time
 test('it says what failed, and what gets its second attempt', () => {
   const progress = count(4)
   for (const error of ['HTTP 503', null, 'HTTP 503']) progress.noteAttempt({ attempt: 1, error })
-  assert.match(progress.text(wide), /, 2 to try again$/)
+  assert.match(progress.text(wide), /, 2 to try again, 0\.0\/s$/)
   progress.noteAttempt({ attempt: 2, error: 'HTTP 503' })
   progress.add(delivery({ attempts: 2, status: 'failed' }))
-  assert.match(progress.text(wide), /^1 of 4 users, .*1 not delivered, 1 to try again$/)
+  assert.match(progress.text(wide), /^1 of 4 users, 1 not delivered, .*1 to try again, [^,]*$/)
   // another process made its first attempt
   for (let n = 0; n < 3; n++) progress.add(delivery({ attempts: 2 }))
-  assert.match(progress.text(wide), /^4 of 4 users, [^,]*, 1 not delivered$/)
+  assert.match(progress.text(wide), /^4 of 4 users, 1 not delivered, [^,]*$/)
 })
 
 test('it says what it waits for, and for how long; a narrow terminal drops the least important pieces', () => {
@@ -54,9 +54,9 @@ test('it says what it waits for, and for how long; a narrow terminal drops the l
   nowMs = 1_000
   progress.waits('the receiver')
   nowMs = 63_500
-  const whole = '1 of 1,000 users, 1 not delivered, waiting for the receiver: 62 s'
+  const whole = 'waiting for the receiver: 62 s, 1 of 1,000 users, 1 not delivered'
   assert.equal(progress.text(whole.length), whole)
-  assert.equal(progress.text(whole.length - 1), '1 of 1,000 users, waiting for the receiver: 62 s')
+  assert.equal(progress.text(whole.length - 1), 'waiting for the receiver: 62 s, 1 of 1,000 users')
   assert.equal(progress.text(40), 'waiting for the receiver: 62 s')
   assert.equal(progress.text(10), 'waiting f…')
   progress.waits(undefined)

@@ -3,13 +3,13 @@
 import { addAbortSignal } from 'node:stream'
 import { plural } from '../../base/amounts.ts'
 import { usageError } from '../../base/errors.ts'
+import { readLines } from '../../base/read-lines.ts'
 import { formatAwayMax } from '../../db/away.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { parseContact } from '../../leads/contacts.ts'
 import { type DropFile, findDropFiles } from '../../leads/drop-files.ts'
 import type { Erasure } from '../../leads/erasures.ts'
 import { hrefSchema } from '../../leads/lead.ts'
-import { readLines } from '../../leads/lists.ts'
 import { checkReadable, openFile } from '../../records/read-records.ts'
 import { type ForgetPhase, forgetListings, type Wanted } from '../../upkeep/forget/forget.ts'
 import { checkResponses, writeResponses } from '../../upkeep/forget/respond.ts'
@@ -106,8 +106,6 @@ async function forgetAndTell(
     const done = 'It was stopped in the middle: run the command again to erase the rest. Imports refuse it already.'
     io.log.info(phase === 'reading' ? 'It was stopped while it read the list: run the command again.' : done)
     return stop.exitCode ?? 1
-  } finally {
-    progress.stop()
   }
 }
 

@@ -115,8 +115,8 @@ async function writeShown(
     ...facts,
     ['lies in', `${place.postalKey}, ${where}`],
     ['last seen', time(lastSeenAt)],
-    ...(gone ? [['gone', 'no source has it any more, so it is not delivered'] as const] : []),
-    ...(sources.length > 0 ? [['sources', sources.join(', ')] as const] : []),
+    gone && ['gone', 'no source has it any more, so it is not delivered'],
+    sources.length > 0 && ['sources', sources.join(', ')],
   ])
   await io.out.title('Over time')
   for (const { since, changes } of states) {

@@ -45,5 +45,5 @@ export async function writeDiff(
     ? `Against the weekly delivery of ${last.period}`
     : `No weekly delivery was delivered to ${user.email} yet`
   const sums = `${formatCount(counts.new)} new, ${formatCount(counts.changed)} changed, ${formatCount(counts.gone)} gone`
-  await io.out.line(io.out.wrap(`${beside}: ${sums}, ${plural(counts.unchanged, 'listing')} unchanged.`, 0))
+  await io.out.paragraph(`${beside}: ${sums}, ${plural(counts.unchanged, 'listing')} unchanged.`)
 }

@@ -3,7 +3,7 @@
 import { bytes, formatCount, plural, secondsSince } from '../../base/amounts.ts'
 import { numberColumns } from '../../base/table.ts'
 import type { Database } from '../../db/open.ts'
-import type { DeliveryLine, LeadsPerUser } from '../../index.ts'
+import type { DeliveryLine, SummaryLine } from '../../index.ts'
 import { toDoWithHeld } from '../../inspect/status/causes.ts'
 import { Preview, type PreviewSettings } from '../../push/preview/preview.ts'
 import { findUser } from '../../users/users.ts'
@@ -55,10 +55,9 @@ async function show(
   const print = options.body ? showBodies : showAll
   await print(io, planned, options.limit)
   const seconds = secondsSince(startedAt)
-  const summary = planned.summary(seconds)
   const leadsPerUser = planned.spread.get()
-  if (io.out.isJson) await io.out.json({ ...summary, ...(leadsPerUser && { leadsPerUser }) })
-  else if (!options.body) await writeSummary(io, summary, leadsPerUser)
+  const summary = { ...planned.summary(seconds), ...(leadsPerUser && { leadsPerUser }) }
+  if (!options.body) await io.out.result(summary, () => writeSummary(io, summary))
   return 0
 }
 
@@ -109,7 +108,7 @@ async function showAll(io: CommandIo, planned: Preview, limit?: number): Promise
   if (io.out.isJson) return
   if (notes.length > 0) await io.out.line(...(tabled > 0 ? [''] : []), ...notes)
   await io.out.more(unshown)
-  if (planned.heldBy) await io.out.line('', io.out.wrap(toDoWithHeld(planned.heldBy), 0))
+  if (planned.heldBy) await io.out.paragraph('', toDoWithHeld(planned.heldBy))
 }
 
 function toRow(line: DeliveryLine, matches: number | null): string[] {
@@ -126,44 +125,21 @@ function toRow(line: DeliveryLine, matches: number | null): string[] {
   ]
 }
 
-async function writeSummary(
-  io: CommandIo,
-  summary: {
-    period: string
-    users: number
-    deliveries: number
-    skipped: number
-    leads: number
-    bytes: number
-    sameHouse?: number
-  },
-  leadsPerUser: LeadsPerUser | undefined,
-): Promise<void> {
-  if (summary.deliveries === 0) {
-    await io.out.line(`Nothing would be sent in ${summary.period}.`)
-    return
-  }
+async function writeSummary(io: CommandIo, summary: SummaryLine): Promise<void> {
+  const { period, users, sameHouse, leadsPerUser } = summary
+  if (summary.deliveries === 0) return await io.out.line(`Nothing would be sent in ${period}.`)
   const skipped = summary.skipped > 0 ? `, ${formatCount(summary.skipped)} skipped` : ''
-  await io.out.line(
-    '',
-    io.out.wrap(
-      `${summary.period}: ${plural(summary.deliveries, 'delivery')} to ${plural(summary.users - summary.skipped, 'user')} would be sent, ${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}${skipped}.`,
-      0,
-    ),
-  )
-  if (summary.sameHouse)
-    await io.out.line(
-      io.out.wrap(`Left out, since another listing of the house counts: ${plural(summary.sameHouse, 'listing')}.`, 0),
-    )
+  const whom = `${plural(summary.deliveries, 'delivery')} to ${plural(users - summary.skipped, 'user')}`
+  const what = `${plural(summary.leads, 'lead')}, ${bytes(summary.bytes)}`
+  await io.out.paragraph('', `${period}: ${whom} would be sent, ${what}${skipped}.`)
+  if (sameHouse)
+    await io.out.paragraph(`Left out, since another listing of the house counts: ${plural(sameHouse, 'listing')}.`)
   // a single user cannot be compared with others
-  if (leadsPerUser === undefined || summary.users < 2) return
+  if (leadsPerUser === undefined || users < 2) return
   const { withoutLeads, smallest, median, largest } = leadsPerUser
   const name = ({ user, leads }: typeof smallest) => `${formatCount(leads)} (${user})`
-  await io.out.line(
-    io.out.wrap(
-      `Leads a user: smallest ${name(smallest)}, median ${formatCount(median)}, largest ${name(largest)}.`,
-      0,
-    ),
+  await io.out.paragraph(
+    `Leads a user: smallest ${name(smallest)}, median ${formatCount(median)}, largest ${name(largest)}.`,
   )
   if (withoutLeads > 0)
     await io.out.line(paint('yellow', `${plural(withoutLeads, 'user')} would get a delivery with no lead.`))

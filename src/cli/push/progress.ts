@@ -50,34 +50,25 @@ export class ProgressCount {
     this.waiting = what === undefined ? undefined : { for: what, sinceMs: this.now() }
   }
 
-  /** The progress line; pieces of the least weight are dropped until it fits. `columns` may be infinite. */
+  /** The progress line: its pieces, the most important first, as many as fit. `columns` may be infinite. */
   text(columns: number): string {
-    const { waiting } = this
-    if (this.total === undefined && !waiting) return 'Looking for users to serve'.slice(0, Math.max(1, columns))
-    const users = `${formatCount(this.done)} of ${plural(Math.max(this.total ?? 0, this.done), 'user')}`
+    const { waiting, total, allowed } = this
+    if (total === undefined && !waiting) return 'Looking for users to serve'.slice(0, Math.max(1, columns))
     const rate = this.rate()
     const waitedSeconds = waiting ? Math.floor((this.now() - waiting.sinceMs) / 1_000) : 0
-    const left = Math.max(0, (this.total ?? 0) - this.done)
-    const pieces: [text: string | false, weight: number][] = [
-      [this.total !== undefined && users, 4],
-      [!waiting && `${rate.toFixed(rate < 10 ? 1 : 0)}/s`, 0],
-      [!waiting && left > 0 && rate > 0 && `${seconds(left / rate)} left`, 2],
-      [this.allowed !== undefined && !waiting && `the receiver allows ${formatRate(this.allowed)}`, 1.5],
-      [this.undelivered > 0 && `${formatCount(this.undelivered)} not delivered`, 3],
-      [this.toTryAgain > 0 && `${formatCount(this.toTryAgain)} to try again`, 1],
-      [
-        waiting !== undefined &&
-          `waiting for ${waiting.for}: ${waitedSeconds < 120 ? `${waitedSeconds} s` : seconds(waitedSeconds)}`,
-        5,
-      ],
-    ]
-    const shown = pieces.flatMap(([text, weight]) => (text === false ? [] : [{ text, weight }]))
-    const join = () => shown.map(({ text }) => text).join(', ')
-    while (shown.length > 1 && join().length > columns) {
-      const least = shown.reduce((a, b) => (b.weight < a.weight ? b : a))
-      shown.splice(shown.indexOf(least), 1)
-    }
-    const text = join()
+    const waited = waitedSeconds < 120 ? `${waitedSeconds} s` : seconds(waitedSeconds)
+    const left = Math.max(0, (total ?? 0) - this.done)
+    const pieces = [
+      waiting && `waiting for ${waiting.for}: ${waited}`,
+      total !== undefined && `${formatCount(this.done)} of ${plural(Math.max(total, this.done), 'user')}`,
+      this.undelivered > 0 && `${formatCount(this.undelivered)} not delivered`,
+      !waiting && left > 0 && rate > 0 && `${seconds(left / rate)} left`,
+      !waiting && allowed !== undefined && `the receiver allows ${formatRate(allowed)}`,
+      this.toTryAgain > 0 && `${formatCount(this.toTryAgain)} to try again`,
+      !waiting && `${rate.toFixed(rate < 10 ? 1 : 0)}/s`,
+    ].filter((piece) => typeof piece === 'string')
+    while (pieces.length > 1 && pieces.join(', ').length > columns) pieces.pop()
+    const text = pieces.join(', ')
     return text.length > columns ? `${text.slice(0, Math.max(0, columns - 1))}…` : text
   }
 

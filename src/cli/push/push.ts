@@ -146,7 +146,6 @@ export async function sendPush(
     await view.end(end.summary, end)
     return stop.exitCode ?? (end.ok ? 0 : 1)
   } finally {
-    view.stop()
     forget()
     await http.close()
   }

@@ -24,7 +24,6 @@ export interface PushView {
   reporter: PushReporter
   /** `held`: the guard held back users; `toldBefore`: an earlier run has reported all of it, so there is no summary. */
   end(summary: SummaryLine, end: { held: boolean; toldBefore: boolean }): Promise<void>
-  stop(): void
 }
 
 const isTrouble = ({ status }: DeliveryLine) => status === 'failed' || status === 'unknown'
@@ -107,33 +106,31 @@ export async function createPushView(
       }
       await writeAdvice(io, summary, held, again)
     },
-    stop: () => progress.stop(),
   }
 }
 
 const pendingOf = ({ deliveries, delivered, failed, unknown }: SummaryLine) => deliveries - delivered - failed - unknown
 
 async function writeSummary(io: CommandIo, summary: SummaryLine): Promise<void> {
-  const facts: [string, string][] = [
+  const { failed, unknown, skipped, already, elsewhere, owed, sameHouse = 0, allowedPerSecond } = summary
+  const pending = pendingOf(summary)
+  await io.out.facts([
     ['period', summary.period],
     ['users', formatCount(summary.users)],
     ['delivered', paint('green', plural(summary.delivered, 'delivery'))],
-  ]
-  if (summary.failed > 0) facts.push(['failed', paint('red', plural(summary.failed, 'delivery'))])
-  if (summary.unknown > 0) facts.push(['unknown', paint('yellow', plural(summary.unknown, 'delivery'))])
-  const pending = pendingOf(summary)
-  if (pending > 0) facts.push(['pending', `${plural(pending, 'delivery')} with an attempt to come`])
-  if (summary.skipped > 0) facts.push(['skipped', plural(summary.skipped, 'user')])
-  if (summary.already > 0) facts.push(['had theirs', plural(summary.already, 'user')])
-  if (summary.elsewhere > 0)
-    facts.push(['elsewhere', `${formatCount(summary.elsewhere)}: another process is working on them`])
-  if (summary.owed > 0) facts.push(['owed', `${plural(summary.owed, 'user')} not served by this run`])
-  if (summary.sameHouse)
-    facts.push(['same house', `${plural(summary.sameHouse, 'listing')} left out: another of the house counts`])
-  facts.push(['leads', formatCount(summary.leads)], ['bytes', bytes(summary.bytes)], ['took', seconds(summary.seconds)])
-  if (summary.allowedPerSecond !== undefined)
-    facts.push(['pace', `the receiver allowed ${formatRate(summary.allowedPerSecond)}`])
-  await io.out.facts(facts)
+    failed > 0 && ['failed', paint('red', plural(failed, 'delivery'))],
+    unknown > 0 && ['unknown', paint('yellow', plural(unknown, 'delivery'))],
+    pending > 0 && ['pending', `${plural(pending, 'delivery')} with an attempt to come`],
+    skipped > 0 && ['skipped', plural(skipped, 'user')],
+    already > 0 && ['had theirs', plural(already, 'user')],
+    elsewhere > 0 && ['elsewhere', `${formatCount(elsewhere)}: another process is working on them`],
+    owed > 0 && ['owed', `${plural(owed, 'user')} not served by this run`],
+    sameHouse > 0 && ['same house', `${plural(sameHouse, 'listing')} left out: another of the house counts`],
+    ['leads', formatCount(summary.leads)],
+    ['bytes', bytes(summary.bytes)],
+    ['took', seconds(summary.seconds)],
+    allowedPerSecond !== undefined && ['pace', `the receiver allowed ${formatRate(allowedPerSecond)}`],
+  ])
 }
 
 /**
@@ -150,5 +147,5 @@ async function writeAdvice(
   if (held) advice.push(toDoWithHeld('week'))
   if (summary.failed + summary.unknown > 0)
     advice.push(againWhenMended(again ?? (summary.unknown > 0 ? 'push --failed --unknown' : 'push --failed')))
-  if (advice.length > 0) await io.out.line('', ...advice.map((sentence) => io.out.wrap(sentence, 0)))
+  if (advice.length > 0) await io.out.paragraph('', ...advice)
 }

@@ -1,6 +1,5 @@
 /** A strict reference receiver, for developers of receivers and for trying a sender. */
 import { messageOf, usageError } from '../../base/errors.ts'
-import { parseDuration } from '../../base/setting-values.ts'
 import type { Database } from '../../db/open.ts'
 import { type Faults, parseFail } from '../../receiver-kit/receiver/faults.ts'
 import { startReceiver } from '../../receiver-kit/receiver/receiver.ts'
@@ -10,9 +9,9 @@ import { isReceiverKey } from '../../users/users.ts'
 import type { CommandIo } from '../command-io.ts'
 import { type AtDatabase, type ExitCode, readCount, wrongValue } from '../describe.ts'
 import { fileOrInput } from '../input.ts'
+import { readDuration } from '../option-values.ts'
 import { createReceiverView } from './view.ts'
 
-const delayMsMax = 600_000
 const keysBytesMax = 16 * 1024 * 1024
 
 interface ReceiverOptions {
@@ -91,12 +90,7 @@ function readFaults({ fail = [], delay, drop }: ReceiverOptions): Faults {
       throw wrongValue('--fail', text, 'a status from 300 to 599 and how often, such as 503:2')
     }),
   }
-  if (delay !== undefined) {
-    const delayMs = parseDuration(delay)
-    if (delayMs === undefined || delayMs > delayMsMax)
-      throw wrongValue('--delay', delay, 'a duration up to 10m, such as 2s')
-    faults.delayMs = delayMs
-  }
+  if (delay !== undefined) faults.delayMs = readDuration('--delay', delay, '0s', '10m')
   if (drop !== undefined) faults.drop = readCount('--drop', drop === true ? '1' : drop)
   return faults
 }

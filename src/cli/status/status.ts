@@ -12,6 +12,7 @@ import { findUser } from '../../users/users.ts'
 import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode, ReadSettings } from '../describe.ts'
 import { writeFinding } from '../findings-view.ts'
+import type { Fact } from '../output.ts'
 import { paint } from '../painted.ts'
 import { writeUser } from '../users/show.ts'
 import { writeEnded, writeHooks, writeStuck } from './trouble-view.ts'
@@ -53,25 +54,12 @@ async function showStatus(
 
 /** contract 3. */
 function toStatusLine(found: Status, findings: readonly Finding[]): object {
-  const { period, subscribed, delivered, failed, unknown, owed, hooksInTrouble, lastRun } = found
+  const { period, subscribed, delivered, failed, unknown, owed, hooksInTrouble, lastRun = null } = found
   const { pending, stuck, held, refused, down, lost, sources } = found
   return {
-    ...{
-      type: 'status',
-      period,
-      subscribed,
-      delivered,
-      failed,
-      unknown,
-      owed,
-      lastRun: lastRun ?? null,
-      hooksInTrouble,
-    },
-    ...{ pending, stuck },
-    ...(held && { held: { reason: held.reason, users: held.users } }),
-    ...(refused && { refused }),
-    ...(down && { down }),
-    ...(lost && { lost }),
+    ...{ type: 'status', period, subscribed, delivered, failed, unknown, owed, lastRun, hooksInTrouble },
+    ...{ pending, stuck, refused, down, lost },
+    held: held && { reason: held.reason, users: held.users },
     ...(sources.length > 0 && { sources }),
     findings: findings.map(toFindingLine),
   }
@@ -107,20 +95,18 @@ async function writeStatus(
     await io.out.line('', 'To serve the users that are owed a delivery: leadpush push --all')
 }
 
-function describeStatus(found: Status, timeZone: string): [string, string][] {
-  const facts: [string, string][] = [
+function describeStatus(found: Status, timeZone: string): (Fact | false)[] {
+  const { failed, unknown, pending, owed } = found
+  const stuck = found.stuck > 0 ? `, ${paint('red', `${formatCount(found.stuck)} stuck`)}` : ''
+  return [
     ['period', `${found.period} (${timeZone})`],
     ['subscribed', plural(found.subscribed, 'user')],
     ['delivered', paint('green', plural(found.delivered, 'delivery'))],
-    ['failed', found.failed > 0 ? paint('red', plural(found.failed, 'delivery')) : '0'],
-    ['unknown', found.unknown > 0 ? paint('yellow', plural(found.unknown, 'delivery')) : '0'],
+    ['failed', failed > 0 ? paint('red', plural(failed, 'delivery')) : '0'],
+    ['unknown', unknown > 0 ? paint('yellow', plural(unknown, 'delivery')) : '0'],
+    pending > 0 && ['pending', `${plural(pending, 'delivery')}${stuck}`],
+    ['owed', owed > 0 ? paint('yellow', plural(owed, 'user')) : '0 users'],
   ]
-  if (found.pending > 0) {
-    const stuck = found.stuck > 0 ? `, ${paint('red', `${formatCount(found.stuck)} stuck`)}` : ''
-    facts.push(['pending', `${plural(found.pending, 'delivery')}${stuck}`])
-  }
-  facts.push(['owed', found.owed > 0 ? paint('yellow', plural(found.owed, 'user')) : '0 users'])
-  return facts
 }
 
 async function showUser(io: CommandIo, db: Database, email: string, settings: StatusSettings): Promise<ExitCode> {

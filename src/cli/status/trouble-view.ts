@@ -35,7 +35,7 @@ export async function writeEnded(
   const madeGood = groups.reduce((rest, { deliveries }) => rest - deliveries, failed + unknown)
   if (madeGood <= 0) return
   const text = `${plural(madeGood, 'delivery')} that failed or may not have arrived: a later one was delivered, or is to come.`
-  await io.out.line('', io.out.wrap(text, 0))
+  await io.out.paragraph('', text)
 }
 
 export async function writeHooks(io: CommandIo, hooks: HookInTrouble[], total: number, time: Time): Promise<void> {

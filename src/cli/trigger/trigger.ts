@@ -77,34 +77,30 @@ export async function sendTriggers(
   let done = 0
   let undelivered = 0
   const progress = await startProgress(io, () => `${plural(done, 'trigger')} sent`)
-  try {
-    const summary = await runTriggers({
-      opened,
-      vault,
-      settings,
-      stop: stop.signal,
-      again,
-      onNote: (text) => io.log.warn(text),
-      onTrigger(line, durationMs) {
-        done++
-        metrics?.attempt({ durationMs })
-        const { integration, webhookId, hook, attempts, httpStatus, error } = line
-        const what = error === null ? 'trigger delivered' : 'trigger not delivered'
-        io.log.detail(what, { integration, hook, webhookId, attempt: attempts, durationMs, httpStatus, error })
-        const isShown = line.status !== 'delivered' && ++undelivered <= shownMax
-        io.out.resultSoon(line, ...(isShown ? [describe(line)] : []))
-      },
-    })
-    progress.stop()
-    metrics?.end(summary, !stop.signal.aborted)
-    await io.out.result(summary, async () => {
-      await io.out.more(undelivered - shownMax)
-      await writeSummary(io, summary)
-    })
-    return stop.exitCode ?? (summary.abandoned > 0 ? 1 : 0)
-  } finally {
-    progress.stop()
-  }
+  const summary = await runTriggers({
+    opened,
+    vault,
+    settings,
+    stop: stop.signal,
+    again,
+    onNote: (text) => io.log.warn(text),
+    onTrigger(line, durationMs) {
+      done++
+      metrics?.attempt({ durationMs })
+      const { integration, webhookId, hook, attempts, httpStatus, error } = line
+      const what = error === null ? 'trigger delivered' : 'trigger not delivered'
+      io.log.detail(what, { integration, hook, webhookId, attempt: attempts, durationMs, httpStatus, error })
+      const isShown = line.status !== 'delivered' && ++undelivered <= shownMax
+      io.out.resultSoon(line, ...(isShown ? [describe(line)] : []))
+    },
+  })
+  progress.stop()
+  metrics?.end(summary, !stop.signal.aborted)
+  await io.out.result(summary, async () => {
+    await io.out.more(undelivered - shownMax)
+    await writeSummary(io, summary)
+  })
+  return stop.exitCode ?? (summary.abandoned > 0 ? 1 : 0)
 }
 
 function describe({ hook, href, status, attempts, error }: TriggerLine): string {
@@ -114,16 +110,15 @@ function describe({ hook, href, status, attempts, error }: TriggerLine): string 
 
 async function writeSummary(io: CommandIo, summary: TriggerSummaryLine): Promise<void> {
   const { due, delivered, failed, abandoned, removed, dropped, waiting } = summary
-  const facts: [string, string][] = [
+  await io.out.facts([
     ['due', plural(due, 'trigger')],
     ['delivered', paint('green', formatCount(delivered))],
-  ]
-  if (failed > 0) facts.push(['failed', `${paint('yellow', formatCount(failed))}, to be tried again by later runs`])
-  if (abandoned > 0) facts.push(['abandoned', `${paint('red', formatCount(abandoned))} after their last attempt`])
-  if (removed > 0) facts.push(['removed', `${formatCount(removed)}: the platform has ended the hook`])
-  if (dropped > 0) facts.push(['dropped', `${formatCount(dropped)} beyond the newest of a hook`])
-  if (waiting > 0) facts.push(['waiting', `${formatCount(waiting)} for the end of a pause of their hooks`])
-  facts.push(['took', seconds(summary.seconds)])
-  await io.out.facts(facts)
+    failed > 0 && ['failed', `${paint('yellow', formatCount(failed))}, to be tried again by later runs`],
+    abandoned > 0 && ['abandoned', `${paint('red', formatCount(abandoned))} after their last attempt`],
+    removed > 0 && ['removed', `${formatCount(removed)}: the platform has ended the hook`],
+    dropped > 0 && ['dropped', `${formatCount(dropped)} beyond the newest of a hook`],
+    waiting > 0 && ['waiting', `${formatCount(waiting)} for the end of a pause of their hooks`],
+    ['took', seconds(summary.seconds)],
+  ])
   if (abandoned > 0) await io.out.line('Which hooks are in trouble, and why: leadpush status')
 }

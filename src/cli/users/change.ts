@@ -8,6 +8,8 @@ import type { OpenDatabase } from '../../db/open.ts'
 import { eraseAnswersOfUser } from '../../deliveries/answers.ts'
 import { endAbandoned } from '../../deliveries/ledger.ts'
 import { findWhatGoes, type WhatGoes } from '../../inspect/user/what-goes.ts'
+import { hookRulesOf } from '../../integrations/hook-address.ts'
+import { sendHookRemovals } from '../../integrations/hook-http.ts'
 import type { RemovedHook } from '../../integrations/hooks.ts'
 import { revokeIntegrationsOf } from '../../integrations/integrations.ts'
 import type { UserToServe } from '../../push/whom/pass.ts'
@@ -17,7 +19,7 @@ import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
 import { sendPush } from '../push/push.ts'
 import type { PushNeed, PushSetting } from '../push/settings.ts'
-import { tellPlatforms, writeTold } from '../told-platforms.ts'
+import { writeTold } from '../told-platforms.ts'
 import { changeGiven, checkGiven } from './given.ts'
 
 /** One run sends so many subscription pushes. */
@@ -98,7 +100,7 @@ export async function remove(
     const work = async ({ user: { id, email } }: FoundUser, isSingle: boolean) => {
       const removed = await removeOne(opened, id)
       const ended = isSingle ? await endWhatNobodyWants(opened) : undefined
-      const hooks = await tellPlatforms(settings, removed)
+      const hooks = await sendHookRemovals(hookRulesOf(settings), removed)
       await io.out.result({ type: 'user', email, removed: true, ended, hooks }, async () => {
         await io.out.line(`${email} is removed.${describeEnded(ended)}`)
         await writeTold(io, hooks)

@@ -2,7 +2,7 @@
 import { addAbortSignal } from 'node:stream'
 import { plural } from '../../base/amounts.ts'
 import { LeadpushError, usageError } from '../../base/errors.ts'
-import { emailCharsMax } from '../../base/limits.ts'
+import { readLines } from '../../base/read-lines.ts'
 import type { Database } from '../../db/open.ts'
 import { type FoundUser, findUser } from '../../users/users.ts'
 import type { CommandIo } from '../command-io.ts'
@@ -15,31 +15,19 @@ export function checkGiven(given: readonly string[]): void {
   if (given.filter((each) => each === '-').length > 1) throw usageError('Standard input (-) can be read once only.')
 }
 
-/** An e-mail in any script, with blanks around it. */
-const lineCharsMax = 4 * emailCharsMax
-
 /** The lines of standard input; a stop ends them, even while it waits for the next one. */
-async function* readLines(io: CommandIo, stop: AbortSignal): AsyncGenerator<string> {
-  let rest = ''
-  const input = addAbortSignal(stop, io.openStdin().setEncoding('utf8'))
+async function* readInput(io: CommandIo, stop: AbortSignal): AsyncGenerator<string> {
   try {
-    for await (const chunk of input) {
-      const lines = `${rest}${chunk}`.split('\n')
-      rest = lines.pop() ?? ''
-      if (rest.length > lineCharsMax) throw usageError('Standard input must have one e-mail a line.')
-      yield* lines
-    }
+    yield* readLines(addAbortSignal(stop, io.openStdin()))
   } catch (error) {
-    if (stop.aborted) return
-    throw error
+    if (!stop.aborted) throw error
   }
-  yield rest
 }
 
 /** The e-mails in their order, up to a stop; blank lines of standard input are passed over. */
 async function* readEmails(io: CommandIo, given: readonly string[], stop: AbortSignal): AsyncGenerator<string> {
   for (const each of given) {
-    for await (const email of each === '-' ? readLines(io, stop) : [each]) {
+    for await (const email of each === '-' ? readInput(io, stop) : [each]) {
       if (stop.aborted) return
       if (each !== '-') yield email
       else if (email.trim() !== '') yield email.trim()
