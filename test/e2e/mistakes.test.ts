@@ -63,6 +63,47 @@ test('a word that is no command, option or argument is told with what was meant 
   await meets(['push', '--all', '--limit', '2', '--limit', '3'], {}, 2, /^error: option '--limit <n>' was given twice/)
 })
 
+test('what a command cannot do with is wrong usage, before its database is looked for', async () => {
+  const file = writeInput('one.csv', 'href,postalCode\nhttps://example.com/1,78704\n')
+  const env = { DATABASE_URL: 'postgresql://127.0.0.1:1/none', LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1' }
+  const wrong: [args: string, said: RegExp][] = [
+    ['migrate now', /too many arguments/],
+    ['demo now', /too many arguments/],
+    ['openapi now', /too many arguments/],
+    ['settings now', /too many arguments/],
+    [`leads import ${file} --map-file /nowhere.map`, /--map-file \/nowhere\.map: there is no such file/],
+    [`leads import ${file} --encoding klingon`, /--encoding klingon: there is no such encoding/],
+    [`leads import ${file} --trigger --dry-run`, /--trigger and --dry-run exclude each other/],
+    ['leads list --where nope=x', /--where nope=x: a lead has no field nope/],
+    ['leads count --where city', /--where city: must be FIELD=VALUE/],
+    ['leads show', /missing required argument 'href'/],
+    [`users import ${file} --map nope=x`, /--map nope=x: a user has no field nope/],
+    [`users import ${file} --map-file /nowhere.map`, /--map-file \/nowhere\.map: there is no such file/],
+    ['users list --user a@example.com', /unknown option '--user'/],
+    ['users show', /missing required argument 'email'/],
+    ['integrations list now', /too many arguments/],
+    ['integrations rotate', /missing required argument 'id'/],
+    ['push --all --concurrency 0', /--concurrency: holds "0"/],
+    ['push --all --rate fast', /--rate: holds "fast"/],
+    ['push --accept', /What shall be pushed\?/],
+    ['preview --unknown', /--unknown goes with --failed only/],
+    ['deliveries show', /missing required argument 'key'/],
+    ['status --check --user a@example.com', /--check and --user exclude each other/],
+    ['report', /required option '--out <file>' not specified/],
+    ['prune', /required option '--older-than <duration>' not specified/],
+    ['serve --port 65536', /--port: holds \\?"65536/],
+    ['serve --host', /option '--host <address>' argument missing/],
+    ['receiver --port x', /--port: holds "x"/],
+    ['probe --user', /option '--user <email>' argument missing/],
+    ['db path now', /too many arguments/],
+    ['db url now', /too many arguments/],
+    ['db stop now', /too many arguments/],
+    ['db backup', /missing required argument 'file'/],
+    ['db restore', /missing required argument 'file'/],
+  ]
+  for (const [args, said] of wrong) await meets(args.split(' '), env, 2, said)
+})
+
 test('the value of an option that is unknown, or takes none, is not shown', async () => {
   // `--apikey=KEY` was shown whole, and nothing was found that might be meant
   for (const [args, pattern] of [
