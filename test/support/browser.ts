@@ -54,8 +54,6 @@ export interface PageOptions {
   width?: number
   height?: number
   colorScheme?: 'light' | 'dark'
-  /** Whether the browser runs no scripts. */
-  withoutScript?: boolean
 }
 
 /** Collects what a good page never does: errors, violations of its policy, requests. */
@@ -84,12 +82,11 @@ async function watch(context: BrowserContext, page: Page, url: string): Promise<
  * file.
  */
 export async function withPage<T>(path: string, options: PageOptions, look: (page: Page) => Promise<T>): Promise<T> {
-  const { width = 1_440, height = 900, colorScheme = 'light', withoutScript = false } = options
+  const { width = 1_440, height = 900, colorScheme = 'light' } = options
   const browser = await findBrowser()
   const context = await browser.newContext({
     viewport: { width, height },
     colorScheme,
-    javaScriptEnabled: !withoutScript,
     offline: true,
     acceptDownloads: false,
   })

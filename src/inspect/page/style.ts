@@ -55,7 +55,7 @@ footer { margin-top: clamp(3rem, 6vw, 4.5rem); padding-top: 1.25rem; border-top:
 figure { margin: 1.5rem 0 0; min-width: 0 }
 figcaption p { margin: 0.25rem 0 0; color: var(--muted); font-size: 0.9375rem }
 svg { display: block; max-width: 100%; height: auto; overflow: visible }
-.drawing, figure:not(:has(.drawing)) { container-type: inline-size }
+.drawing { container-type: inline-size }
 .plot, .drawing > svg { margin-top: 1rem }
 .plot svg { width: 100% } .plot .narrow { max-width: 26rem } .plot .broad { display: none }
 @container (min-width: 42rem) { .plot .narrow { display: none } .plot .broad { display: block } }

@@ -133,7 +133,9 @@ function* lookAtListings({ withoutLeads, feed, lateSources }: Concerns): Generat
   }
   if (lateSources) {
     const { sources, maxAgeMs } = lateSources
-    const told = sources.slice(0, sourcesTold).map(({ source, lastAt }) => `${source} since ${minuteOf(lastAt)}`)
+    const told = sources
+      .slice(0, sourcesTold)
+      .map(({ source, importedAt }) => `${source} since ${minuteOf(importedAt)}`)
     const more = sources.length > told.length ? `, and ${formatCount(sources.length - told.length)} more` : ''
     yield {
       code: 'sources',

@@ -7,7 +7,7 @@ import { leftDays, monitoredRunDays } from '../../base/limits.ts'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { countLeft, countWithoutTwoPeriods } from './missed.ts'
-import { findLateSources, type LateSource } from './sources.ts'
+import type { SourceReport } from './sources.ts'
 import type { Status } from './status.ts'
 import { findWithoutLeads, type WithoutLeads } from './without-leads.ts'
 
@@ -22,8 +22,8 @@ export interface Concerns {
   hooks: HookConcerns
   /** When listings were last imported; undefined if that is not too long ago. */
   feed: { lastAt: Date; maxAgeMs: number } | undefined
-  /** Sources that have been absent for too long; undefined if there are none. */
-  lateSources: { sources: readonly LateSource[]; maxAgeMs: number } | undefined
+  /** Sources that still have listings, and were not imported for too long, the longest absent first; undefined if there are none. */
+  lateSources: { sources: readonly SourceReport[]; maxAgeMs: number } | undefined
 }
 
 /** Hooks by their trouble. */
@@ -48,6 +48,9 @@ export interface ConcernSettings {
   maxLeadAgeMs: number
   feedMaxAgeMs: number | undefined
 }
+
+/** The figures of `status` that concerns begin with. */
+type Seen = Pick<Status, 'period' | 'seenSince' | 'held' | 'owed' | 'sources'>
 
 const sinceDays = sql<Date>`(now() - ${leftDays} * interval '1 day')`
 
@@ -92,9 +95,13 @@ async function findFeed(db: Database, maxAgeMs: number | undefined): Promise<Con
   return rows[0] && { ...rows[0], maxAgeMs }
 }
 
-async function findLate(db: Database, maxAgeMs: number | undefined): Promise<Concerns['lateSources']> {
-  const sources = maxAgeMs === undefined ? [] : await findLateSources(db, maxAgeMs)
-  return maxAgeMs === undefined || sources.length === 0 ? undefined : { sources, maxAgeMs }
+function pickLate({ sources, seenSince }: Seen, settings: ConcernSettings): Concerns['lateSources'] {
+  const { maxLeadAgeMs, feedMaxAgeMs: maxAgeMs } = settings
+  if (maxAgeMs === undefined) return undefined
+  const since = seenSince.getTime() + maxLeadAgeMs - maxAgeMs
+  const late = sources.filter(({ importedAt, live, tooOld }) => importedAt.getTime() < since && live + tooOld > 0)
+  if (late.length === 0) return undefined
+  return { sources: late.sort((a, b) => a.importedAt.getTime() - b.importedAt.getTime()), maxAgeMs }
 }
 
 async function findPeriodBefore(db: Database, period: string): Promise<string> {
@@ -105,20 +112,16 @@ async function findPeriodBefore(db: Database, period: string): Promise<string> {
 }
 
 /** Reads the concerns of the period in `status`, and of the one before. */
-export async function findConcerns(
-  db: Database,
-  { period, seenSince, held, owed }: Pick<Status, 'period' | 'seenSince' | 'held' | 'owed'>,
-  settings: ConcernSettings,
-): Promise<Concerns> {
+export async function findConcerns(db: Database, status: Seen, settings: ConcernSettings): Promise<Concerns> {
+  const { period, seenSince, held, owed } = status
   return await rideOut(async () => {
     const before = await findPeriodBefore(db, period)
-    const [left, users, weekly, hooks, feed, lateSources] = await Promise.all([
+    const [left, users, weekly, hooks, feed] = await Promise.all([
       countLeft(db, period, owed > 0),
       countWithoutTwoPeriods(db, before, period, owed > 0),
       findWeekly(db),
       findHookConcerns(db),
       findFeed(db, settings.feedMaxAgeMs),
-      findLate(db, settings.feedMaxAgeMs),
     ])
     const heldUsers = held === undefined ? 0 : held.reason === null ? held.users : left.weekly
     return {
@@ -128,7 +131,7 @@ export async function findConcerns(
       withoutLeads: await findWithoutLeads(db, seenSince),
       hooks,
       feed,
-      lateSources,
+      lateSources: pickLate(status, settings),
     }
   })
 }

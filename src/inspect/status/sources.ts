@@ -33,20 +33,3 @@ export async function findSources(db: Database, seenSince: Date): Promise<Source
   )
   return rows
 }
-
-/** A source without a finished import for too long. */
-export interface LateSource {
-  source: string
-  lastAt: Date
-}
-
-/** Sources that were last imported more than `maxAgeMs` ago and still have listings, the longest absent first. */
-export async function findLateSources(db: Database, maxAgeMs: number): Promise<LateSource[]> {
-  const { rows } = await sql<LateSource>`
-    select o.name as source, o.imported_at as "lastAt" from sources o
-    where o.imported_at < now() - ${maxAgeMs} * interval '1 millisecond'
-      and exists (select from lead_sources m where m.source_id = o.id and m.gone_at is null)
-    order by o.imported_at, o.name
-  `.execute(db)
-  return rows
-}
