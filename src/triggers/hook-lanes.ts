@@ -67,8 +67,8 @@ export class HookLanes {
   private readonly lanes = new Map<string, Lane>()
   /** Those with a trigger in hand that waits for its turn at the host. */
   private readonly waiting = new Set<Lane>()
-  private onWire = 0
-  private unprovenOnWire = 0
+  /** An object for each trigger under way. */
+  private readonly onWire = new Set<{ isUnproven: boolean }>()
 
   /** How many hooks the run knows. */
   get size(): number {
@@ -82,12 +82,12 @@ export class HookLanes {
 
   /** How many more triggers may be under way. */
   get room(): number {
-    return triggersAtOnceMax - this.onWire
+    return triggersAtOnceMax - this.onWire.size
   }
 
   /** Whether nothing is being sent. */
   get isIdle(): boolean {
-    return this.onWire === 0
+    return this.onWire.size === 0
   }
 
   /** Whether the run knows as many hooks of some host as it may: the host may have more of them. */
@@ -112,7 +112,7 @@ export class HookLanes {
   findReady(nowMs: number): Lane[] {
     const ready: Lane[] = []
     const waiting = countHosts(this.waiting)
-    let unprovenRoom = unprovenAtOnceMax - this.unprovenOnWire
+    let unprovenRoom = unprovenAtOnceMax - [...this.onWire].filter(({ isUnproven }) => isUnproven).length
     for (const lane of this.lanes.values()) {
       if (ready.length >= this.room) break
       if (!lane.hasDue || lane.isClosed || lane.nextAtMs > nowMs || (lane.isUnproven && unprovenRoom <= 0)) continue
@@ -134,19 +134,15 @@ export class HookLanes {
   }
 
   /** Notes that a trigger was taken for `lane`. Returns a function to call when it is no longer on the wire. */
-  begin(lane: Lane, trigger: string): () => void {
+  begin(lane: Lane, trigger: string): () => unknown {
     // to the end of the line
     this.lanes.delete(lane.id)
     this.lanes.set(lane.id, lane)
-    const unproven = Number(lane.isUnproven)
     lane.inHand.add(trigger)
     this.waiting.add(lane)
-    this.onWire++
-    this.unprovenOnWire += unproven
-    return () => {
-      this.onWire--
-      this.unprovenOnWire -= unproven
-    }
+    const attempt = { isUnproven: lane.isUnproven }
+    this.onWire.add(attempt)
+    return () => this.onWire.delete(attempt)
   }
 
   /** Notes that the trigger waits no more: its attempt begins now, unless that must not be by now. */

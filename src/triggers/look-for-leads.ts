@@ -43,23 +43,18 @@ export interface LookOptions {
   onAway?: (error: unknown) => void
 }
 
-/** Looks at all hooks that were registered before import `upTo`, group by group. Returns early when `stop` is aborted. */
+/** Looks at all hooks that were registered before import `upTo`, group by group. Throws when `stop` is aborted. */
 export async function* lookForLeads(opened: OpenDatabase, options: LookOptions): AsyncGenerator<Looked> {
   const { stop, onAway } = options
-  let size = hooksPerGroup.first
-  try {
-    for (let last: string | undefined = noHook; last !== undefined; ) {
-      const after: string = last
-      const look = () =>
-        withTransaction(opened, async (connection) => lookAtGroup(kyselyOn(connection), { after, size }, options), stop)
-      const { last: next, ...looked } = await rideOut(look, onAway)
-      last = next
-      const each = (looked.found + looked.dropped) / size
-      size = Math.ceil(Math.min(2 * size, hooksPerGroup.max, foundPerGroup / each))
-      yield looked
-    }
-  } catch (error) {
-    if (!stop.aborted) throw error
+  for (let after = noHook, size = hooksPerGroup.first; ; ) {
+    const look = () =>
+      withTransaction(opened, async (connection) => lookAtGroup(kyselyOn(connection), { after, size }, options), stop)
+    const { last, ...looked } = await rideOut(look, onAway)
+    if (last === undefined) return
+    after = last
+    const each = (looked.found + looked.dropped) / size
+    size = Math.ceil(Math.min(2 * size, hooksPerGroup.max, foundPerGroup / each))
+    yield looked
   }
 }
 

@@ -2,7 +2,7 @@
  * Records the outcomes of attempts: in one transaction that first locks the hooks, in the order of their ids, so that later statements
  * see everything that was committed while it waited. A success always counts; a failure counts while this process has the trigger.
  */
-import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import { triggerJitter, triggerPausesMs } from '../base/limits.ts'
 import { endIdleTransaction } from '../db/idle.ts'
 import type { Database } from '../db/open.ts'
@@ -22,13 +22,12 @@ export interface TriggerToRecord extends TriggerKey, TriggerOutcome {
   pauseMs: number | null
 }
 
-/** SQL: the objects as rows `o` with those columns. */
-const rowsOf = (objects: readonly object[], columns: string): RawBuilder<unknown> =>
-  sql`json_to_recordset(${JSON.stringify(objects)}::json) as o (${sql.raw(columns)})`
-
-/** SQL: the outcomes as rows `o`, and whether `t` is the trigger of an outcome. */
-const outcomesOf = (outcomes: readonly TriggerToRecord[]) =>
-  rowsOf(outcomes, '"hookId" uuid, "versionId" bigint, kind text, error text, "retryAfterMs" double precision')
+/** SQL: outcomes as rows `o`, and whether `t` is the trigger of an outcome. */
+const rowsOf = (outcomes: readonly object[]) =>
+  sql`json_to_recordset(${JSON.stringify(outcomes)}::json) as o (
+    "hookId" uuid, "versionId" bigint, kind text, "leadId" bigint, ok boolean, "anyOk" boolean, "httpStatus" integer, error text,
+    answer text, failures smallint, "retryAfterMs" double precision, "pauseMs" double precision
+  )`
 const isOfOutcome = sql<boolean>`(t.hook_id = o."hookId" and t.version_id = o."versionId" and t.kind = o.kind)`
 
 /** The changes besides those of the triggers themselves. */
@@ -42,7 +41,7 @@ export interface RecordedTriggers {
 /** Records outcomes, the oldest first, of triggers that the process has marked. */
 export async function recordTriggers(
   db: Database,
-  { ids, dueUntil }: TriggerWorker,
+  { ids, dueUntil }: Pick<TriggerWorker, 'ids' | 'dueUntil'>,
   outcomes: readonly TriggerToRecord[],
 ): Promise<RecordedTriggers> {
   const hookIds = [...new Set(outcomes.map(({ hookId }) => hookId))]
@@ -63,7 +62,7 @@ export async function recordTriggers(
     }
     const delivered = outcomes.filter(({ ok }) => ok)
     if (delivered.length > 0) {
-      await sql`delete from triggers t using ${outcomesOf(delivered)} where ${isOfOutcome}`.execute(transaction)
+      await sql`delete from triggers t using ${rowsOf(delivered)} where ${isOfOutcome}`.execute(transaction)
     }
     const failed = outcomes.filter(({ ok, abandoned }) => !ok && !abandoned)
     await postpone(transaction, ids, failed)
@@ -80,7 +79,7 @@ async function postpone(db: Transaction<Tables>, ids: readonly number[], failed:
     update triggers t set attempts = t.attempts + 1, worker_id = null, last_error = o.error, failing_since = coalesce(t.failing_since, now()),
       due_at = now() + interval '1 millisecond' * greatest(o."retryAfterMs",
         (${[...triggerPausesMs]}::double precision[])[t.attempts + 1] * (1 + ${triggerJitter}::double precision * random()))
-    from ${outcomesOf(failed)} where ${isOfOutcome} and t.worker_id = any (${ids})
+    from ${rowsOf(failed)} where ${isOfOutcome} and t.worker_id = any (${ids})
   `.execute(db)
 }
 
@@ -94,7 +93,7 @@ async function abandon(db: Transaction<Tables>, ids: readonly number[], outcomes
   const tookOne = outcomes.filter(({ ok }) => ok).map(({ hookId }) => hookId)
   const { rows } = await sql<{ id: string }>`
     with abandoned as (
-      delete from triggers t using ${outcomesOf(abandoned)} where ${isOfOutcome} and t.worker_id = any (${ids}) returning t.*, o.error
+      delete from triggers t using ${rowsOf(abandoned)} where ${isOfOutcome} and t.worker_id = any (${ids}) returning t.*, o.error
     ),
     off as (
       select distinct h.id from abandoned a join hooks h on h.id = a.hook_id
@@ -102,7 +101,7 @@ async function abandon(db: Transaction<Tables>, ids: readonly number[], outcomes
     ),
     put_by as (
       delete from triggers t where hook_id in (select id from off)
-        and not exists (select from ${outcomesOf(abandoned)} where ${isOfOutcome})
+        and not exists (select from ${rowsOf(abandoned)} where ${isOfOutcome})
       returning t.*, null::text
     ),
     lost as materialized (select * from abandoned union all select * from put_by),
@@ -125,13 +124,12 @@ async function noteOnHooks(db: Transaction<Tables>, outcomes: readonly TriggerTo
     const pauses = own.flatMap(({ pauseMs }) => pauseMs ?? [])
     return { ...own.at(-1), anyOk: own.some(({ ok }) => ok), pauseMs: pauses.length > 0 ? Math.max(...pauses) : null }
   })
-  const columns = `"hookId" uuid, ok boolean, "httpStatus" integer, error text, failures smallint, "pauseMs" double precision, "anyOk" boolean`
   await sql`
     update hooks h set last_at = now(), last_status = o."httpStatus", last_error = o.error, failures = o.failures,
       failing_since = case when o.ok then null when o."anyOk" then now() else coalesce(h.failing_since, now()) end,
       paused_until = greatest(h.paused_until, now() + interval '1 millisecond' * o."pauseMs"),
       off_since = case when o."anyOk" then null else h.off_since end
-    from ${rowsOf(ofHooks, columns)} where h.id = o."hookId"
+    from ${rowsOf(ofHooks)} where h.id = o."hookId"
   `.execute(db)
 }
 
@@ -145,7 +143,7 @@ export async function recordHookAnswers(db: Database, outcomes: readonly Trigger
   if (last.length === 0) return
   await sql`
     insert into hook_answers (hook_id, lead_id, answer)
-    select h.id, l.id, o.answer from ${rowsOf(last, '"hookId" uuid, "leadId" bigint, answer text')}
+    select h.id, l.id, o.answer from ${rowsOf(last)}
       -- a hook that another transaction removes while this statement waits for it is no row of this join
       join (select id from hooks where id = any (${last.map(({ hookId }) => hookId)}::uuid[]) order by id for key share) h on h.id = o."hookId"
       join (select id from leads where id = any (${last.map(({ leadId }) => leadId)}) order by id for key share) l on l.id = o."leadId"

@@ -19,8 +19,6 @@ export interface TriggerRequest {
   webhookId: string
   href: string
   body: string
-  /** Each of them signs: a platform accepts any signature that it knows. */
-  signingSecrets: readonly string[]
 }
 
 /** The outcome of an attempt. */
@@ -45,25 +43,18 @@ export interface TriggerOutcome {
  */
 export function buildTriggerRequest(
   hook: { id: string; url: string },
-  signingSecrets: readonly string[],
   leadJson: string,
   event: TriggerEvent & { kind: TriggerKind },
 ): TriggerRequest {
   const lead = kinds[event.kind].build(JSON.parse(leadJson) as Lead, event)
   const webhookId = `msg_${hash('sha256', `${hook.id}\n${lead.id}\n${lead.occurredAt}`, 'base64url').slice(0, 32)}`
-  return {
-    url: hook.url,
-    webhookId,
-    href: lead.href,
-    body: JSON.stringify(lead),
-    signingSecrets,
-  }
+  return { url: hook.url, webhookId, href: lead.href, body: JSON.stringify(lead) }
 }
 
 const noAnswer = { ok: false, gone: false, httpStatus: null, retryAfterMs: null, timedOut: false, durationMs: 0 }
 
-/** The outcome if a stored signing secret is damaged: nothing was sent. */
-export const damagedSecret: TriggerOutcome = {
+/** The outcome if the stored signing secrets are damaged: nothing is sent. */
+const damagedSecret: TriggerOutcome = {
   ...noAnswer,
   error:
     'the stored signing secret cannot be decrypted, since it was changed: `leadpush integrations rotate` makes another',
@@ -75,15 +66,18 @@ function describeStatus(status: number): string {
   return `HTTP ${status}`
 }
 
-/** Sends one attempt with the timestamp `now`. Never throws: all trouble is an outcome. */
+/**
+ * Sends one attempt with the timestamp `now`. Each of the secrets signs, since a platform accepts any signature that it knows. Never
+ * throws: all trouble is an outcome.
+ */
 export async function sendTrigger(
   http: HookHttp,
-  request: TriggerRequest,
-  now: Date,
-  { timeoutMs, keepAnswers }: { timeoutMs: number; keepAnswers: 'on' | 'off' },
+  { url, webhookId, body }: TriggerRequest,
+  signingSecrets: readonly string[],
+  { now, timeoutMs, keepAnswers }: { now: Date; timeoutMs: number; keepAnswers: 'on' | 'off' },
 ): Promise<TriggerOutcome> {
+  if (signingSecrets.length === 0) return damagedSecret
   const startedMs = performance.now()
-  const { url, webhookId, body, signingSecrets } = request
   const headers = [
     'Content-Type', 'application/json',
     'webhook-id', webhookId,

@@ -2,14 +2,15 @@
  * Sends due triggers as the run that has the duty, while a look finds due ones. It knows some thousands of hooks at a time, and finds more
  * when they are done; `HookLanes` decides how much each hook gets.
  */
-import { triggerPausesMs } from '../base/limits.ts'
+import { triggerPausesMs, triggersAtOnceMax, triggerTimeoutMs } from '../base/limits.ts'
 import { Sleeper } from '../base/sleeper.ts'
 import { rideOut } from '../db/away.ts'
-import { type AtWork, hearAsked, leaveDuty, takeDuty } from '../db/duties.ts'
+import { hearAsked, leaveDuty, takeDuty } from '../db/duties.ts'
 import type { Worker } from '../db/leases.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import type { TriggerLine } from '../index.ts'
-import type { HookHttp } from '../integrations/hook-http.ts'
+import { hookRulesOf } from '../integrations/hook-address.ts'
+import { createHookHttp, type HookHttp } from '../integrations/hook-http.ts'
 import type { Live } from '../matching/listed.ts'
 import { signingSecretsOf } from '../secrets/cipher.ts'
 import { openIntact, type Vault } from '../secrets/vault.ts'
@@ -18,12 +19,11 @@ import { HostPace } from './host-pace.ts'
 import { lookForLeads } from './look-for-leads.ts'
 import type { LostToRenew } from './lost-triggers.ts'
 import { recordHookAnswers, recordTriggers, type TriggerToRecord } from './record-triggers.ts'
-import { buildTriggerRequest, damagedSecret, sendTrigger, type TriggerOutcome } from './trigger-attempt.ts'
+import { buildTriggerRequest, sendTrigger, type TriggerOutcome, type TriggerRequest } from './trigger-attempt.ts'
 import {
   countLeft,
   findDueHooks,
   findRunStart,
-  giveBack,
   hooksPerLook,
   nameOf,
   renewAside,
@@ -45,7 +45,7 @@ export interface TriggerContext {
     hookHosts?: readonly string[] | undefined
     keepAnswers?: 'on' | 'off'
   }
-  /** Aborted: attempts under way are finished and recorded, none is begun, the rest is given back. */
+  /** Aborted: attempts under way are finished and recorded, none is begun, the rest is left to the next run. */
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
   onNote(text: string): void
@@ -59,19 +59,14 @@ export interface TriggerContext {
   sleeper?: Sleeper
 }
 
-/** What the loop needs besides: `worker` has the duty. */
+/** What the loop needs besides. */
 interface TriggerLoopContext extends TriggerContext {
-  timeoutMs: number
-  http: HookHttp
   worker: Worker
   onAway(error: unknown): void
 }
 
-export const noCounts = { delivered: 0, failed: 0, abandoned: 0, removed: 0, ended: 0, dropped: 0, waiting: 0, left: 0 }
-export type TriggerCounts = typeof noCounts
-
-export const describeAtWork = ({ host, processId, since }: AtWork): string =>
-  `Another run has been sending triggers since ${since.toISOString()} (process ${processId} on ${host}): it also takes what is due by now.`
+const noCounts = { delivered: 0, failed: 0, abandoned: 0, removed: 0, ended: 0, dropped: 0, waiting: 0, left: 0 }
+type TriggerCounts = typeof noCounts
 
 interface Sent {
   row: TriggerToRecord
@@ -83,12 +78,17 @@ const lookAgainMs = 1_000
 /** Limits the leads under way, so that a large one is sent beside few others. In memory a lead takes several times its bytes. */
 const bytesUnderWayMax = 16 * 1024 * 1024
 
+/** After the time of a run is up, recording the outcomes of attempts under way may take so long. */
+const recordingMs = 2_000
+
 /** Sends the triggers of one run. A failure of the database ends it: `run` then throws. */
 export class TriggerLoop {
-  /** Settles when the latest look for what is due has ended. */
-  looking: Promise<void> | undefined
-
   private readonly context: TriggerLoopContext
+  private readonly timeoutMs: number
+  private readonly http: HookHttp
+  /** Aborted, like `stop` then: the time of the run is up, or it failed. */
+  private readonly over = new AbortController()
+  private readonly stop: AbortSignal
   private readonly lanes = new HookLanes()
   private readonly pace = new HostPace()
   private readonly sleeper: Sleeper
@@ -103,18 +103,28 @@ export class TriggerLoop {
   private lookAtMs = 0
   /** How few hooks the run must know to look again then: all but one, if the last look may have left some out. */
   private lookBelow = 1
+  /** The look for what is due, while it is under way. */
+  private looking: Promise<void> | undefined
   private heardAtMs = performance.now()
   private failure: unknown
 
   constructor(context: TriggerLoopContext) {
+    const { settings, timeoutMs = triggerTimeoutMs, sleeper = new Sleeper() } = context
     this.context = context
-    this.sleeper = context.sleeper ?? new Sleeper()
+    this.timeoutMs = timeoutMs
+    this.sleeper = sleeper
+    this.http = createHookHttp(hookRulesOf(settings), { concurrency: triggersAtOnceMax, timeoutMs })
+    this.stop = AbortSignal.any([context.stop, this.over.signal])
+    this.stop.addEventListener('abort', () => sleeper.wake())
   }
 
-  /** Sends until nothing is due and nobody asked for another round. The duty is given back then. */
-  async run(): Promise<TriggerCounts> {
-    const wake = () => this.sleeper.wake()
-    this.context.stop.addEventListener('abort', wake)
+  /**
+   * Takes the duty, and sends until nothing is due and nobody asked for another round, for at most `leftMs` with all that remains then. The
+   * duty is given back if nothing is left. Sends nothing if another run is at work.
+   */
+  async run(leftMs: number): Promise<TriggerCounts> {
+    if ((await this.takeDuty()) === undefined) return noCounts
+    const timer = setTimeout(() => this.over.abort(), Math.max(0, leftMs - this.timeoutMs - recordingMs))
     try {
       await this.beginRound()
       do await Promise.all([this.record(), this.begin()])
@@ -122,21 +132,20 @@ export class TriggerLoop {
     } catch (error) {
       this.fail(error)
     }
+    clearTimeout(timer)
+    const { stop, dueUntil, startedAt } = this
+    const wasStopped = stop.aborted
+    this.over.abort()
     while (!this.lanes.isIdle) await this.sleeper.sleep(lookAgainMs)
-    this.context.stop.removeEventListener('abort', wake)
+    await Promise.allSettled([this.looking, this.http.close()])
     if (this.failure !== undefined) throw this.failure
-    const { dueUntil, startedAt } = this
     const { left, waiting } = await this.on((db) => countLeft(db, { dueUntil, startedAt }, this.context.again))
-    return { ...this.counts, waiting, left: this.stopping ? left : 0 }
-  }
-
-  private get stopping(): boolean {
-    return this.context.stop.aborted || this.failure !== undefined
+    return { ...this.counts, waiting, left: wasStopped ? left : 0 }
   }
 
   private fail(error: unknown): void {
     this.failure ??= error
-    this.sleeper.wake()
+    this.over.abort()
   }
 
   /** Works on the database, and waits if that is away for a while. */
@@ -145,7 +154,8 @@ export class TriggerLoop {
   }
 
   private get now() {
-    return { ids: this.context.worker.ids, dueUntil: this.dueUntil }
+    const { id, ids } = this.context.worker
+    return { id, ids, dueUntil: this.dueUntil }
   }
 
   /** Begins to look for due triggers. */
@@ -155,12 +165,15 @@ export class TriggerLoop {
     this.dueUntil = dueUntil
     this.startedAt ||= dueUntil
     this.lookAtMs = 0
-    this.looking = this.look(lastImportId).catch((error) => this.fail(error))
+    // a stop breaks the look off
+    this.looking = this.look(lastImportId).catch((error) => {
+      if (!this.stop.aborted) this.fail(error)
+    })
   }
 
   private async look(upTo: number): Promise<void> {
-    const { opened, settings, stop, onAway } = this.context
-    for await (const { found, dropped } of lookForLeads(opened, { upTo, ...settings, stop, onAway })) {
+    const { opened, settings, onAway } = this.context
+    for await (const { found, dropped } of lookForLeads(opened, { upTo, ...settings, stop: this.stop, onAway })) {
       this.counts.dropped += dropped
       if (found > 0) this.lookAtMs = 0
       this.sleeper.wake()
@@ -171,7 +184,7 @@ export class TriggerLoop {
 
   /** Begins attempts, as many as there is room for. */
   private async begin(): Promise<void> {
-    if (this.stopping) return
+    if (this.stop.aborted) return
     const ready = this.findReady()
     if (this.lanes.room > ready.length && this.mayFind()) await this.findHooks()
     if (ready.length > 0) await this.take(ready)
@@ -191,9 +204,9 @@ export class TriggerLoop {
   /** Whether the run has ended; if not, waits until a lane may be ready, or something wakes the loop. */
   private async isOver(): Promise<boolean> {
     if (this.sent.length > 0) return false
-    if (this.stopping && this.lanes.isIdle) return true
+    if (this.stop.aborted && this.lanes.isIdle) return true
     let untilMs = lookAgainMs
-    if (!this.stopping && this.lanes.room > 0) {
+    if (!this.stop.aborted && this.lanes.room > 0) {
       if (this.findReady().length > 0) return false
       const nowMs = performance.now()
       this.lanes.letGoDone(nowMs)
@@ -212,22 +225,26 @@ export class TriggerLoop {
     if (await this.on((db) => hearAsked(db, triggerDuty, this.context.worker))) await this.beginRound()
   }
 
+  /** Takes the duty, or keeps it; undefined: another run has it, which is asked to look again. */
+  private async takeDuty(): Promise<'taken' | 'kept' | undefined> {
+    const duty = await this.on((db) => takeDuty(db, triggerDuty, this.context.worker))
+    if (typeof duty !== 'object') return duty
+    const by = `since ${duty.since.toISOString()} (process ${duty.processId} on ${duty.host})`
+    this.context.onNote(`Another run has been sending triggers ${by}: it also takes what is due by now.`)
+    return undefined
+  }
+
   /**
    * Whether the run is over. A process without a lease finds nothing to take, so only a process that still has the duty may conclude that
    * nothing is due.
    */
   private async end(): Promise<boolean> {
-    const { worker, onNote } = this.context
+    const { worker } = this.context
     await this.pace.rest()
     await this.on(() => worker.renew())
-    const duty = await this.on((db) => takeDuty(db, triggerDuty, worker))
-    if (typeof duty === 'object') {
-      onNote(describeAtWork(duty))
-      return true
-    }
-    this.lookAtMs = 0
-    if (duty !== 'kept') return false
-    if (await this.on((db) => leaveDuty(db, triggerDuty, worker))) return true
+    const duty = await this.takeDuty()
+    if (duty === undefined) return true
+    if (duty === 'kept' && (await this.on((db) => leaveDuty(db, triggerDuty, worker)))) return true
     await this.beginRound()
     return false
   }
@@ -235,7 +252,7 @@ export class TriggerLoop {
   private async findHooks(): Promise<void> {
     // set before the look: hooks that become due during it are worth another look
     this.lookAtMs = performance.now() + lookAgainMs
-    const hooks = await this.on((db) => findDueHooks(db, this.now, this.lanes.knownIds))
+    const hooks = await this.on((db) => findDueHooks(db, this.dueUntil, this.lanes.knownIds))
     this.lanes.add(hooks)
     const mayHaveMore = hooks.length === hooksPerLook || this.lanes.hasFullHost
     this.lookBelow = mayHaveMore ? Math.min(this.lanes.size, hooksPerLook) : 1
@@ -264,40 +281,32 @@ export class TriggerLoop {
   }
 
   private async make(lane: Lane, trigger: TakenTrigger, json: string, takenAtMs: number): Promise<void> {
-    const { http, timeoutMs, settings } = this.context
-    const { leaseMs, keepAnswers = 'off' } = settings
+    const { leaseMs, keepAnswers = 'off' } = this.context.settings
+    const { http, timeoutMs } = this
     // not if this process stops, the hook failed, or another process may have the duty by now
     const freshMs = Math.max(leaseMs - timeoutMs, leaseMs / 2)
-    const mayGo = () => !this.stopping && !lane.isClosed && performance.now() - takenAtMs <= freshMs
-    const opened = await this.openSecrets(trigger)
-    const request = buildTriggerRequest(lane, opened ?? trigger.signingSecrets, json, trigger)
+    const mayGo = () => !this.stop.aborted && !lane.isClosed && performance.now() - takenAtMs <= freshMs
+    const secrets = await this.openSecrets(trigger)
+    const request = buildTriggerRequest(lane, json, trigger)
     if (mayGo()) await this.pace.waitForTurn(lane.host)
     this.lanes.endWait(lane, performance.now())
     this.sleeper.wake()
-    if (!mayGo()) {
-      await this.on((db) => giveBack(db, this.now, trigger))
-      lane.inHand.delete(nameOf(trigger))
-      return
-    }
+    // otherwise it stays due, and marked until it is taken again or the run ends
+    if (!mayGo()) return void lane.inHand.delete(nameOf(trigger))
     const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)
-    const outcome = opened ? await sendTrigger(http, request, now, { timeoutMs, keepAnswers }) : damagedSecret
+    const outcome = await sendTrigger(http, request, secrets, { now, timeoutMs, keepAnswers })
     this.note(lane, trigger, request, outcome)
   }
 
-  /** The signing secrets that can be decrypted; undefined if there are none. Throws `usage` as `Vault.open` does. */
-  private async openSecrets({ userId, signingSecrets }: TakenTrigger): Promise<string[] | undefined> {
+  /** The signing secrets that can be decrypted. Throws `usage` as `Vault.open` does. */
+  private async openSecrets({ userId, signingSecrets }: TakenTrigger): Promise<string[]> {
     const stored = signingSecrets.map((each) => openIntact(this.context.vault, each, signingSecretsOf(userId)))
     // a rotation mends a damaged secret at once, not only when their overlap is over
-    const opened = (await Promise.all(stored)).filter((secret) => secret !== undefined)
-    return opened.length > 0 ? opened : undefined
+    return (await Promise.all(stored)).filter((secret) => secret !== undefined)
   }
 
-  private note(
-    lane: Lane,
-    trigger: TakenTrigger,
-    { href, webhookId }: { href: string; webhookId: string },
-    outcome: TriggerOutcome,
-  ): void {
+  private note(lane: Lane, trigger: TakenTrigger, request: TriggerRequest, outcome: TriggerOutcome): void {
+    const { href, webhookId } = request
     const { ok, gone, httpStatus, error } = outcome
     const pauseMs = this.lanes.note(lane, outcome)
     const abandoned = !ok && !gone && trigger.attempts >= triggerPausesMs.length

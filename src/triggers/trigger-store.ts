@@ -39,18 +39,15 @@ export interface TakenTrigger extends TriggerKey, TriggerEvent {
   now: Date
 }
 
-/**
- * The process that sends: its ids as a worker, the current one last, and until when triggers must be due for its run
- * (`timestamptz` as text).
- */
+/** The process that sends: its id as a worker, all that it has had, and until when triggers must be due (`timestamptz` as text). */
 export interface TriggerWorker {
+  id: number
   ids: readonly number[]
   dueUntil: string
 }
 
 /** SQL: whether hook `h` had a pause when the run began; the run then leaves it alone (contract 6.5). */
-export const isPaused = ({ dueUntil }: Pick<TriggerWorker, 'dueUntil'>) =>
-  sql<boolean>`(h.paused_until is not null and h.paused_until > ${dueUntil})`
+const isPaused = (dueUntil: string) => sql<boolean>`(h.paused_until is not null and h.paused_until > ${dueUntil})`
 
 /** SQL: the host of hook `h`. Two spellings of a host may count as two hosts here, but not in the pace of attempts. */
 const hostOfHook = sql<string>`lower(rtrim(substring(h.url from '^[^/]*//(\\[[^]/]*\\]|[^/?#:]*)'), '.'))`
@@ -61,8 +58,6 @@ const fateWithin = (maxLeadAgeMs: number) =>
 
 /** So many hooks are found at a time: to find a few costs as much. */
 export const hooksPerLook = 4_096
-
-const currentOf = ({ ids }: TriggerWorker) => ids.at(-1) ?? 0
 
 /** The last committed import, and the time after it to the microsecond. A failure from then on is for later runs. */
 export async function findRunStart(db: Database): Promise<{ lastImportId: number; dueUntil: string }> {
@@ -76,17 +71,13 @@ export async function findRunStart(db: Database): Promise<{ lastImportId: number
  * Finds hooks with due triggers, apart from known ones, and no more of a host than the run may know. Hooks that accepted their last
  * trigger come first, hooks that did not answer last.
  */
-export async function findDueHooks(
-  db: Database,
-  run: Pick<TriggerWorker, 'dueUntil'>,
-  knownIds: readonly string[],
-): Promise<DueHook[]> {
+export async function findDueHooks(db: Database, dueUntil: string, knownIds: readonly string[]): Promise<DueHook[]> {
   const isNew = sql<boolean>`(h.id <> all (${knownIds}::uuid[]))`
   const best = sql`h."isUnproven", h.last_status >= 300, h.last_at nulls first`
   const { rows } = await sql<DueHook>`
     with due as (
       select h.*, h.last_status is null as "isUnproven" from hooks h
-      where h.id in (select hook_id from triggers where due_at <= ${run.dueUntil}) and not ${isPaused(run)}
+      where h.id in (select hook_id from triggers where due_at <= ${dueUntil}) and not ${isPaused(dueUntil)}
     ),
     ranked as (select h.*, row_number() over (partition by ${hostOfHook} order by ${isNew}, ${best}) as n from due h)
     select h.id, h.url, h.integration_id as "integrationId", h."isUnproven", h.failures
@@ -104,7 +95,7 @@ export const nameOf = ({ versionId, kind }: TriggerKey) => `${versionId} ${kind}
  */
 export async function takeTriggers(
   db: Database,
-  worker: TriggerWorker,
+  worker: Pick<TriggerWorker, 'id' | 'dueUntil'>,
   lanes: readonly Pick<Lane, 'id' | 'inHand'>[],
   { maxLeadAgeMs, bytesMax }: { maxLeadAgeMs: number; bytesMax: number },
 ): Promise<TakenTrigger[]> {
@@ -116,7 +107,7 @@ export async function takeTriggers(
       select h.id, i.user_id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
         else array[i.signing_secret] end as secrets
       from hooks h join integrations i on i.id = h.integration_id
-      where h.id = any (${lanes.map(({ id }) => id)}::uuid[]) and not ${isPaused(worker)} and ${hasDuty(triggerDuty, currentOf(worker))}
+      where h.id = any (${lanes.map(({ id }) => id)}::uuid[]) and not ${isPaused(worker.dueUntil)} and ${hasDuty(triggerDuty, worker.id)}
     ),
     -- before the update: joined with it, the search may run once a trigger, and then finds the next one each time
     next as materialized (
@@ -133,7 +124,7 @@ export async function takeTriggers(
         left join leads l on l.id = t.lead_id left join lead_versions c on c.id = l.version_id
     ),
     marked as (
-      update triggers t set worker_id = ${currentOf(worker)} from found n where ${isSame} and n.fate = 'send' and n.fits
+      update triggers t set worker_id = ${worker.id} from found n where ${isSame} and n.fate = 'send' and n.fits
     ),
     set_aside as (update triggers t set due_at = 'infinity', worker_id = null from found n where ${isSame} and n.fate = 'wait'),
     ended as (delete from triggers t using found n where ${isSame} and n.fate = 'end')
@@ -143,18 +134,6 @@ export async function takeTriggers(
     from found t join given g on g.id = t.hook_id
   `.execute(db)
   return rows
-}
-
-/** Gives back a trigger that was marked and not sent. */
-export async function giveBack(
-  db: Database,
-  { ids }: Pick<TriggerWorker, 'ids'>,
-  { hookId, versionId, kind }: TriggerKey,
-): Promise<void> {
-  await sql`
-    update triggers set worker_id = null
-    where hook_id = ${hookId} and version_id = ${versionId} and kind = ${kind} and worker_id = any (${ids})
-  `.execute(db)
 }
 
 /** Makes triggers due that were set aside and whose leads are back. Those whose leads no longer exist are made due too, and then end. */
@@ -177,10 +156,9 @@ export async function countLeft(
 ): Promise<{ left: number; waiting: number }> {
   const isAskedFor =
     again === undefined ? sql`false` : again.hookId === undefined ? sql`true` : sql`h.id = ${again.hookId}`
-  const paused = isPaused({ dueUntil: startedAt })
   const { rows } = await sql<{ left: number; waiting: number }>`
-    select count(*) filter (where not ${paused}) as "left",
-      count(*) filter (where ${paused} and (h.last_at >= ${startedAt} or ${isAskedFor})) as waiting
+    select count(*) filter (where not ${isPaused(startedAt)}) as "left",
+      count(*) filter (where ${isPaused(startedAt)} and (h.last_at >= ${startedAt} or ${isAskedFor})) as waiting
     from hooks h join triggers t on t.hook_id = h.id where t.due_at <= ${dueUntil}
   `.execute(db)
   return rows[0] ?? { left: 0, waiting: 0 }
