@@ -17,6 +17,7 @@ import { endDeliveries } from '../../src/deliveries/erased-deliveries.ts'
 import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
 import { type DeliveryState, endAbandoned, endErased, recordUnsent } from '../../src/deliveries/ledger.ts'
 import { makeAnew } from '../../src/deliveries/made-anew.ts'
+import { decodeRecipe, encodeRecipes } from '../../src/deliveries/recipe.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
 import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
 import { createDatabase } from '../support/database.ts'
@@ -487,6 +488,35 @@ test('an attempt that was taken back, and belongs to another process by then, is
   const rows = () => db.selectFrom('deliveries').select(['attempts', 'under_way', 'end_reason', 'recipe']).execute()
   const before = await rows()
   assert.deepEqual([await again(), await rows()], [[[], []], before])
+})
+
+test('a process gives back all of its waiting deliveries, also more than one page of them', async (t) => {
+  const { db, newWorker, begin } = await build(t)
+  const worker = await newWorker()
+  await begin(worker, 'key', false)
+  const pageRows = 5_000
+  await sql`
+    insert into deliveries select (jsonb_populate_record(d, jsonb_build_object('idempotency_key', 'key-' || n))).*
+    from deliveries d, generate_series(1, ${pageRows}::integer) as n
+  `.execute(db)
+  assert.equal(new Set(await giveBack(db, worker.ids)).size, pageRows + 1)
+})
+
+test('a redacted listing is the newest of a delivery that is made anew, as its version is', async (t) => {
+  const { db, newWorker, begin } = await build(t)
+  await begin(await newWorker(), 'key', false)
+  await sql`
+    with listing as (
+      insert into leads (href_sha256, postal_key, version_id, json_sha256, first_import_id, search)
+      select sha256(n::text::bytea), '78704', n, sha256(''), 1, '' from generate_series(1, 3) as n returning id, version_id
+    )
+    insert into lead_versions (id, lead_id, json) select version_id, id, '{}' from listing
+  `.execute(db)
+  const recipe = encodeRecipes([[{ versionId: 2 }, { versionId: 1 }]]).bytes
+  await db.updateTable('deliveries').set({ recipe }).execute()
+  await db.transaction().execute((transaction) => makeAnew(transaction, ['key'], () => true, new Map([[1, 3]])))
+  const [row] = await db.selectFrom('deliveries').select('recipe').execute()
+  assert.deepEqual(decodeRecipe(row?.recipe ?? Buffer.alloc(0)), [3, 2])
 })
 
 // The outcome was refused by a check of the table: `under_way` with another status than `pending`, and the run ended.

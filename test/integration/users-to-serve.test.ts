@@ -59,6 +59,14 @@ test('the last user of many is found at once, whose neighbours were all served i
   const owed: number[] = []
   for await (const page of findUsersOwedSubscription(db)) owed.push(...page.map(({ id }) => id))
   assert.deepEqual([owed.length, new Set(owed).size], [users, users])
+  // who subscribes while the last page is served is found by a look until there is nobody
+  await pool.query('update users set subscription_owed_at = null where id > 1')
+  const found: number[] = []
+  for await (const page of findUsersOwedSubscription(db, true)) {
+    found.push(...page.map(({ id }) => id))
+    if (found.length === 1) await pool.query('update users set subscription_owed_at = now() where id = 2')
+  }
+  assert.deepEqual(found, [1, 2])
 })
 
 // Ids that are so far apart make pages of 50 users.
