@@ -65,18 +65,19 @@ const client = {
 const push = 'push --user user-0@example.com --json'
 const shown = 'POST /leads leadpush test client'
 
-test('a receiver that demands a client certificate gets it, with TLS 1.2 and 1.3, directly and through a tunnel', async () => {
+test('a receiver that demands a client certificate gets it, with TLS 1.2 directly, and with TLS 1.3 through a tunnel', async () => {
   const tunnels = await startTunnels()
-  for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
+  for (const [version, way] of [
+    ['TLSv1.2', {}],
+    ['TLSv1.3', { HTTPS_PROXY: tunnels.url }],
+  ] as const) {
     const { seen, origin } = await startSecure(version, true)
-    const env = { ...trust, ...client, LEADPUSH_RECEIVER_URL: `${origin}/leads` }
-    const direct = await house.run(push, { env })
-    assert.equal(direct.code, 0, direct.stdout + direct.stderr)
-    const tunnelled = await house.run(push, { env: { ...env, HTTPS_PROXY: tunnels.url } })
-    assert.equal(tunnelled.code, 0, tunnelled.stdout + tunnelled.stderr)
-    assert.deepEqual(seen, [shown, shown])
+    const env = { ...trust, ...client, LEADPUSH_RECEIVER_URL: `${origin}/leads`, ...way }
+    const { code, stdout, stderr } = await house.run(push, { env })
+    assert.equal(code, 0, stdout + stderr)
+    assert.deepEqual(seen, [shown])
   }
-  assert.equal(tunnels.asked.length, 2)
+  assert.equal(tunnels.asked.length, 1)
 })
 
 test('without the certificate the message says what is missing; one of another authority or an expired one is refused', async () => {

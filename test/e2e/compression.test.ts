@@ -11,17 +11,17 @@ const accepting = { status: 200, headers: { 'Accept-Encoding': 'br;q=0.1, gzip' 
 const again = ['--all', '--force', '--yes']
 
 /** Waits for the end of a push that goes well. */
-async function succeed(program: { done: Promise<{ code: number | null; stderr: string }> }): Promise<void> {
-  const { code, stderr } = await program.done
+async function succeed(push: Promise<{ code: number | null; stderr: string }>): Promise<void> {
+  const { code, stderr } = await push
   assert.equal(code, 0, stderr)
 }
 
 test('auto: compressed after the first Accept-Encoding, also in the next run, until a 415; the second attempt goes out plain', async () => {
-  const { receiver, push, opened } = await build(() => 200)
+  const { receiver, call, opened } = await build(() => 200)
   const runOnce = async (args: string[], answer: TestReceiver['answer'], env = {}) => {
     receiver.requests.length = 0
     receiver.answer = answer
-    await succeed(push(args, env))
+    await succeed(call(args, env))
     for (const { headers, body } of receiver.requests) assert.equal(headers['content-length'], String(body.length))
     return [...receiver.requests]
   }
@@ -56,7 +56,7 @@ test('auto: compressed after the first Accept-Encoding, also in the next run, un
 })
 
 test('a second attempt after a kill keeps the encoding of the first, even if the setting has changed', async () => {
-  const { opened, receiver, push, ends } = await build((_, nth) => (nth <= 4 ? 'hang' : 200))
+  const { opened, receiver, push, call, ends } = await build((_, nth) => (nth <= 4 ? 'hang' : 200))
   const killed = push(['--all'], { LEADPUSH_COMPRESS: 'gzip' })
   await requestsAtLeast(receiver, 4)
   killed.kill('SIGKILL')
@@ -64,7 +64,7 @@ test('a second attempt after a kill keeps the encoding of the first, even if the
   const firsts = receiver.requests.slice(0, 4)
   assert.ok(firsts.every(isGzip))
   await opened.pool.query('update workers set lease_until = now()')
-  for (const args of ['--resume', '--all']) await succeed(push([args], { LEADPUSH_COMPRESS: 'off' }))
+  for (const args of ['--resume', '--all']) await succeed(call([args], { LEADPUSH_COMPRESS: 'off' }))
   assert.deepEqual(await ends(), { delivered: users })
   for (const { key, plain } of firsts) {
     const [, second] = receiver.keys().get(key) ?? []

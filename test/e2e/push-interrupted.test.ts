@@ -13,7 +13,7 @@ const build = async (answer: TestReceiver['answer']) => buildLongPush((await cre
 
 test('SIGTERM finishes what is under way, and --resume goes on without waiting', async () => {
   const gate = makeGate()
-  const { opened, receiver, push, ends } = await build((_, nth) => (nth < 6 ? 200 : gate.opened.then(() => 200)))
+  const { opened, receiver, push, call, ends } = await build((_, nth) => (nth < 6 ? 200 : gate.opened.then(() => 200)))
   const program = push(['--all'], { LEADPUSH_LEASE: '1h' })
   await requestsAtLeast(receiver, 6)
   program.kill('SIGTERM')
@@ -28,7 +28,7 @@ test('SIGTERM finishes what is under way, and --resume goes on without waiting',
     select (select count(*) from workers) as workers, (select count(*) from user_ranges) as shares,
       (select count(*) from deliveries where status = 'pending' and (attempts > 0 or worker_id is not null)) as held`)
   assert.deepEqual(rows[0], { workers: 0, shares: 0, held: 0 })
-  const next = await push(['--resume'], { LEADPUSH_LEASE: '1h' }).done
+  const next = await call(['--resume'], { LEADPUSH_LEASE: '1h' })
   assert.equal(next.code, 0, next.stderr)
   assert.equal(receiver.requests.length, users)
   assert.deepEqual(await ends(), { delivered: users })
@@ -36,7 +36,7 @@ test('SIGTERM finishes what is under way, and --resume goes on without waiting',
 
 test('a second SIGTERM stops at once, and leaves a ledger that can be resumed', async () => {
   const gate = makeGate()
-  const { opened, receiver, push, ends } = await build((_, nth) =>
+  const { opened, receiver, push, call, ends } = await build((_, nth) =>
     nth <= 4 || nth > 8 ? 200 : gate.opened.then(() => 200),
   )
   const program = push(['--all'])
@@ -48,7 +48,7 @@ test('a second SIGTERM stops at once, and leaves a ledger that can be resumed', 
   assert.equal(code, 143, stderr)
   gate.open()
   await opened.pool.query('update workers set lease_until = now()')
-  const next = await push(['--resume']).done
+  const next = await call(['--resume'])
   assert.equal(next.code, 0, next.stderr)
   assert.equal(receiver.keys().size, users)
   assert.ok(timesMax(receiver) <= 2)
@@ -58,12 +58,12 @@ test('a second SIGTERM stops at once, and leaves a ledger that can be resumed', 
 // Now and then the process froze in a transaction with a lock that every other push waited for.
 test('a process that is frozen for longer than its lease does no harm when it thaws', async () => {
   const gate = makeGate()
-  const { opened, receiver, push, ends } = await build((_, nth) => (nth <= 4 ? gate.opened.then(() => 200) : 200))
+  const { opened, receiver, push, call, ends } = await build((_, nth) => (nth <= 4 ? gate.opened.then(() => 200) : 200))
   const frozen = push(['--all'])
   await requestsAtLeast(receiver, 4)
   signal(frozen.pid, 'SIGSTOP')
   await opened.pool.query('update workers set lease_until = now()')
-  const other = await push(['--all']).done
+  const other = await call(['--all'])
   assert.equal(other.code, 0, other.stderr)
   assert.equal(receiver.keys().size, users)
   gate.open()
@@ -80,9 +80,9 @@ test('a statement whose answer was lost is not carried out twice, and not left o
   const { url } = await createDatabase()
   const way = await startWay(url)
   const failing = (_: unknown, nth: number) => (nth > users && nth <= users + 3 ? 500 : 200)
-  const { opened, receiver, push, ends } = await buildLongPush(url, failing, way.url)
+  const { opened, receiver, call, ends } = await buildLongPush(url, failing, way.url)
   const check = async (args: string[], requests: number, delivered: number) => {
-    const { code, stderr, json } = await push(args).done
+    const { code, stderr, json } = await call(args)
     assert.equal(code, 0, stderr)
     assert.equal(way.toLose(), 0)
     assert.deepEqual([receiver.requests.length, receiver.keys().size], [requests, delivered])
@@ -98,7 +98,7 @@ test('a statement whose answer was lost is not carried out twice, and not left o
   assert.deepEqual(rows, [{ outcome: 'complete' }, { outcome: 'complete' }])
   // a single delivery has no claim: the second try of its statement met the first one's key, and the push broke off
   way.loseAnswer('record_pushes(', '@example.com')
-  const single = await push(['--user', 'user-0@example.com']).done
+  const single = await call(['--user', 'user-0@example.com'])
   assert.deepEqual([single.code, way.toLose(), receiver.keys().size], [0, 0, users * 2 + 1], single.stderr)
   assert.equal(receiver.requests.length, users * 2 + 4)
 })

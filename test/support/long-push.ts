@@ -2,7 +2,7 @@
 import { after } from 'node:test'
 import { migrate } from '../../src/db/migrate.ts'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
-import { type StartedProgram, startProgram } from './program.ts'
+import { callProgram, type ProgramResult, type StartedProgram, startProgram } from './program.ts'
 import { startTestReceiver, type TestReceiver } from './receiver.ts'
 import { seedLeads, seedUsers } from './seed.ts'
 
@@ -12,6 +12,8 @@ export interface LongPush {
   opened: OpenDatabase
   receiver: TestReceiver
   push(args: string[], env?: Record<string, string>): StartedProgram
+  /** The same within this process, for a push to which nothing happens. */
+  call(args: string[], env?: Record<string, string>): Promise<ProgramResult>
   /** How many deliveries have each status. */
   ends(): Promise<Record<string, number>>
 }
@@ -47,6 +49,7 @@ export async function buildLongPush(
     receiver,
     push: (args, more = {}) =>
       startProgram(['push', ...args, '--json'], { env: { ...env, ...more }, timeoutMs: 240_000 }),
+    call: (args, more = {}) => callProgram(['push', ...args, '--json'], { env: { ...env, ...more } }),
     async ends() {
       const { rows } = await opened.pool.query('select status, count(*) as n from deliveries group by status')
       return Object.fromEntries(rows.map(({ status, n }) => [status, Number(n)]))
