@@ -119,17 +119,19 @@ describe('side by side', { concurrency: 3 }, () => {
     const [refusing, silent] = await Promise.all([1, 2].map(async () => startWay((await createDatabase()).url)))
     refusing?.refuse()
     silent?.swallow({ all: true })
-    for (const way of [refusing, silent]) {
+    const commands = [
+      [['push', '--all'], 'SIGINT', 130],
+      [['trigger'], 'SIGTERM', 143],
+      [['users', 'import', '-'], 'SIGINT', 130],
+      [['migrate'], 'SIGTERM', 143],
+    ] as const
+    for (const [way, some] of [
+      [refusing, commands],
+      [silent, commands.slice(0, 2)],
+    ] as const) {
       const env = { DATABASE_URL: way?.url, LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1/' }
       await Promise.all(
-        (
-          [
-            [['push', '--all'], 'SIGINT', 130],
-            [['trigger'], 'SIGTERM', 143],
-            [['users', 'import', '-'], 'SIGINT', 130],
-            [['migrate'], 'SIGTERM', 143],
-          ] as const
-        ).map(async ([args, signal, expected]) => {
+        some.map(async ([args, signal, expected]) => {
           const program = startProgram(args, { env })
           await program.waitFor(/is away/)
           program.kill(signal)

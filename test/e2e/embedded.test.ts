@@ -28,7 +28,7 @@ test('without a database, every command that needs one ends with 2, says what to
     assert.deepEqual([code, stdout], [2, ''], command)
     assert.match(stderr, /DATABASE_URL.*\n.*leads import.*users import/, command)
   }
-  assert.deepEqual([(await run('db path')).stdout, existsSync(home)], [`${home}\n`, false])
+  assert.deepEqual([(await call('db path')).stdout, existsSync(home)], [`${home}\n`, false])
   assert.equal((await call('db stop')).code, 0)
 })
 
