@@ -34,11 +34,10 @@ const messages = {
   fault: 'A fault of leadpush itself.',
 } as const satisfies Record<ErrorCode | 'stopped' | 'fault', string>
 
-/** Why a push broke off, as far as a monitor may know. */
-type BreakOff = keyof typeof messages
-
-/** The reason for an error. */
-const reasonOf = (error: unknown): BreakOff => (error instanceof LeadpushError ? error.code : 'fault')
+function describeBreak(error: unknown): string {
+  if (error === undefined) return messages.stopped
+  return messages[error instanceof LeadpushError ? error.code : 'fault']
+}
 
 /** A monitor keeps and mails what it is sent, so no text for it has an e-mail address. */
 const clip = (text: string): string =>
@@ -69,12 +68,9 @@ export class Ping {
     await this.send(exitCode === 0 ? 'success' : 'fail', this.formatBody({ exitCode }))
   }
 
-  async endBroken(error: unknown): Promise<void> {
-    await this.send('fail', this.formatBody({ message: messages[reasonOf(error)] }))
-  }
-
-  async endStopped(): Promise<void> {
-    await this.send('fail', this.formatBody({ message: messages.stopped }))
+  /** The push broke off; without an error a signal ended it. */
+  async endBroken(error?: unknown): Promise<void> {
+    await this.send('fail', this.formatBody({ message: describeBreak(error) }))
   }
 
   /** Takes what the body tells from the lines of the push. */
@@ -90,7 +86,7 @@ export class Ping {
   }
 
   /** The summary as `push --json` prints it, with the exit code, the causes and the reasons of skips, the most frequent first. */
-  private formatBody(end: { exitCode: number } | { message: (typeof messages)[BreakOff] }): string {
+  private formatBody(end: { exitCode: number } | { message: string }): string {
     const causes = this.causes.top(shownMax).map(({ what, toDo, deliveries }) => ({
       deliveries,
       cause: clip(what),

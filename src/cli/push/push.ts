@@ -43,7 +43,7 @@ export async function push(
   // contract 2: a push with --limit is not a whole one, as for `status --check`
   const ping = options.all && options.limit === undefined ? openPing(io, source) : undefined
   // a signal may come before the push listens for it
-  const forget = ping && io.ending.before(() => ping.endStopped())
+  const forget = ping && io.ending.before(() => ping.endBroken())
   try {
     const metrics = keepMetricsFile(io, options.metricsFile, 'leadpush_push', commandOf(options))
     readSettings()
@@ -109,25 +109,22 @@ async function findRequest(
   return { request, again: `push --user ${user.email}` }
 }
 
+interface PushContext {
+  vault: Vault
+  accept?: true | undefined
+  metrics?: RunFigures | undefined
+  ping?: Ping | undefined
+  /** The command that repeats failed deliveries, if `push --failed` would not serve the user. */
+  again?: string | undefined
+}
+
 /** Runs a push with its output: lines, progress, log and metrics. */
 export async function sendPush(
   io: CommandIo,
   { db }: { db: Database },
   settings: PushSettings,
   request: PushRequest,
-  {
-    vault,
-    accept,
-    metrics,
-    ping,
-    again,
-  }: {
-    vault: Vault
-    accept?: true | undefined
-    metrics?: RunFigures | undefined
-    ping?: Ping | undefined
-    again?: string | undefined
-  },
+  { vault, accept, metrics, ping, again }: PushContext,
 ): Promise<ExitCode> {
   boundHeap()
   const http = createHttp(settings)

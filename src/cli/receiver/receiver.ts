@@ -1,4 +1,5 @@
 /** A strict reference receiver, for developers of receivers and for trying a sender. */
+import { once } from 'node:events'
 import { messageOf, usageError } from '../../base/errors.ts'
 import type { Database } from '../../db/open.ts'
 import { type Faults, parseFail } from '../../receiver-kit/receiver/faults.ts'
@@ -44,10 +45,7 @@ export async function receive(
           onTrouble: (error) => io.log.error(messageOf(error)),
         })
         await io.out.line(`leadpush receiver listening on ${receiver.url}`)
-        await new Promise<void>((resolve) => {
-          if (stop.signal.aborted) resolve()
-          else stop.signal.addEventListener('abort', () => resolve(), { once: true })
-        })
+        if (!stop.signal.aborted) await once(stop.signal, 'abort')
         await receiver.close()
         return 0
       } finally {
