@@ -130,11 +130,11 @@ export async function runImport(
       doing = describeProgress(progress)
     },
     async onRejected(record: Rejected) {
-      await rejects?.add(record)
       const { file, line, path, message } = record
       const text = `${file}:${line}  ${paint('yellow', 'rejected')}  ${path ? `${path} ` : ''}${message}`
       const shown = ++rejected <= shownMax ? text : []
       await io.out.result({ type: 'rejected', file, line, path, message }, shown)
+      await rejects?.add(record)
     },
   }
   const end = async (summary: Summary) => {
