@@ -120,15 +120,10 @@ export function openFile(
   }
 }
 
-/** The same, but - is standard output, unless that `isTaken`. `option`: the option whose value `path` is. */
-export function openOutFile(
-  io: CommandIo,
-  path: string,
-  { isTaken, option }: { isTaken: boolean; option?: '--out' },
-): OutFile {
-  const name = option ? `${option} ${path}` : path
+/** The same, but - is standard output, unless that is for JSON. */
+export function openOutFile(io: CommandIo, path: string, name = path): OutFile {
   if (path !== '-') return openFile(io, path, { name })
-  if (isTaken) throw usageError(`${name} and --json exclude each other: both want standard output.`)
+  if (io.out.isJson) throw usageError(`${name} and --json exclude each other: both want standard output.`)
   return { put: (chunk) => io.out.write(chunk), finish() {}, discard() {} }
 }
 

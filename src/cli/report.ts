@@ -14,7 +14,7 @@ export async function report(
   { out }: { out: string },
 ): Promise<ExitCode> {
   readSettings()
-  const file = openOutFile(io, out, { isTaken: io.out.isJson, option: '--out' })
+  const file = openOutFile(io, out, `--out ${out}`)
   try {
     return await open(async ({ db }, settings) => {
       const startedAt = performance.now()

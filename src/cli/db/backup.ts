@@ -14,7 +14,7 @@ const gzipLevel = 3
 
 export async function backup({ io, open, readSettings }: AtDatabase<'secretKey'>, path: string): Promise<ExitCode> {
   homeOf(readSettings())
-  const file = openOutFile(io, path, { isTaken: io.out.isJson })
+  const file = openOutFile(io, path)
   const work = async (opened: Parameters<typeof writeBackup>[0], { secretKey }: { secretKey: Buffer | undefined }) => {
     const startedAt = performance.now()
     const gzip = createGzip({ level: gzipLevel })
