@@ -22,20 +22,14 @@ const damagedKey: AttemptOutcome = {
 }
 
 export class AttemptMaker {
-  /** The receiver keys are encrypted with a key that this process lacks: it finishes as on a stop, and then throws this. */
-  lackOfKey: unknown
-
   private readonly context: LoopContext
   private readonly attempts: AttemptsInHand
-  private readonly wake: () => void
   private readonly buffers = new BodyBuffers()
   private readonly gzipBodies = new GzipBodies()
 
-  /** `wake`: an outcome was noted, or it lacks the key. */
-  constructor(context: LoopContext, attempts: AttemptsInHand, wake: () => void) {
+  constructor(context: LoopContext, attempts: AttemptsInHand) {
     this.context = context
     this.attempts = attempts
-    this.wake = wake
   }
 
   /** Listings were erased, or the same ids mean others: drops the parts of compressed bodies. */
@@ -43,7 +37,7 @@ export class AttemptMaker {
     this.gzipBodies.clear()
   }
 
-  /** Makes one attempt, and notes its outcome; a later statement records that. */
+  /** Makes one attempt, and notes its outcome; a later statement records that. Throws what no other attempt will escape either. */
   async make(attempt: RecordedAttempt): Promise<void> {
     const { wire, planned, run, reporter } = this.context
     const { contents } = attempt
@@ -67,21 +61,18 @@ export class AttemptMaker {
     if (emptySuccess !== undefined) reporter.line({ type: 'warning', user: email, href: null, message: emptySuccess })
     const noted = this.context.receiver.note(attempt, outcome)
     this.attempts.noteOutcome(attempt, outcome)
-    this.wake()
     await noted
   }
 
-  /** Undefined if no attempt can be made: the stored key is damaged, or this process lacks the key that it is encrypted with. */
+  /** Undefined if no attempt can be made, since the stored key is damaged. Throws if this process lacks the key that encrypts all. */
   private async openReceiverKey(attempt: RecordedAttempt): Promise<string | undefined> {
     const { vault = plainVault, receiver } = this.context
     try {
       const receiverKey = await openIntact(vault, attempt.receiverKey, receiverKeyOf(attempt.email))
       if (receiverKey !== undefined) return receiverKey
     } catch (error) {
-      this.lackOfKey ??= error
-      this.wake()
       await this.attempts.takeBack(attempt)
-      return undefined
+      throw error
     }
     await receiver.noteNotMade(attempt)
     this.attempts.noteOutcome(attempt, damagedKey)

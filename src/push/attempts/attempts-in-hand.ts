@@ -12,12 +12,6 @@ import { toDeliveryLine } from '../reporter.ts'
 import { DueAttempts } from './due-attempts.ts'
 import type { LoopContext } from './loop-context.ts'
 
-/** Pushes that are still to be begun, and the count of erasures by now. */
-interface ToBegin<Push> {
-  left: readonly Push[]
-  erasures: number
-}
-
 /** While another transaction changes a user, beginning the subscription push is tried so often, for so long; then it stays owed. */
 const busyMs = 100
 const busyMsMax = 5_000
@@ -151,7 +145,10 @@ export class AttemptsInHand {
    * begun: all of them, if this process had lost its lease, or they must be planned anew; or those whose users are being changed.
    * `erasures`: the count now.
    */
-  async recordPushes<Push extends PlannedPush>(pushes: readonly Push[], room: number): Promise<ToBegin<Push>> {
+  async recordPushes<Push extends PlannedPush>(
+    pushes: readonly Push[],
+    room: number,
+  ): Promise<{ left: readonly Push[]; erasures: number }> {
     const { ledger, worker, run, records, receiver } = this.context
     const { erasures = 0, server = '' } = pushes[0] ?? {}
     const outcomes = this.outcomes.slice(0, outcomesPerStatement)

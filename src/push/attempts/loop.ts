@@ -5,6 +5,7 @@
  */
 import type { Timer } from '../../base/clock.ts'
 import { Sleeper } from '../../base/sleeper.ts'
+import { isDatabaseError } from '../../db/away.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
 import type { Permission, Work } from '../receiver/health.ts'
@@ -42,10 +43,10 @@ export class PushLoop {
     this.sleeper = new Sleeper(context.clock)
     this.receiver = context.receiver
     this.attempts = new AttemptsInHand(context)
-    this.maker = new AttemptMaker(context, this.attempts, () => this.sleeper.wake())
+    this.maker = new AttemptMaker(context, this.attempts)
   }
 
-  /** Throws the error that it fails with. */
+  /** Throws the error that it fails with, after it has finished as on a stop, unless the database stays away. */
   async run(): Promise<LoopEnd> {
     const { stop, clock } = this.context
     const wake = () => this.sleeper.wake()
@@ -53,7 +54,7 @@ export class PushLoop {
     void this.plan()
     try {
       await this.receiver.begin(wake)
-      this.end = await this.fill()
+      await this.fill()
     } catch (error) {
       this.fail(error)
     }
@@ -62,11 +63,12 @@ export class PushLoop {
     await this.finish()
     this.receiver.pause()
     stop.removeEventListener('abort', wake)
-    if (this.end === undefined || this.failure !== undefined) throw this.failure
-    await this.receiver.end(this.end.is !== 'done')
-    await this.attempts.giveBack(this.end.is === 'leaving' ? 'then' : 'now')
-    if (this.maker.lackOfKey !== undefined) throw this.maker.lackOfKey
-    return this.end
+    const { end = { is: 'stopped' }, failure } = this
+    if (isDatabaseError(failure)) throw failure
+    await this.receiver.end(end.is !== 'done')
+    await this.attempts.giveBack(end.is === 'leaving' ? 'then' : 'now')
+    if (failure !== undefined) throw failure
+    return end
   }
 
   /** Another server answers: the same ids may mean other listings, and deleted rows may be there again. */
@@ -77,8 +79,7 @@ export class PushLoop {
   }
 
   private get stopping(): boolean {
-    const { lackOfKey } = this.maker
-    return this.context.stop.aborted || this.end !== undefined || this.failure !== undefined || lackOfKey !== undefined
+    return this.context.stop.aborted || this.end !== undefined || this.failure !== undefined
   }
 
   private fail(error: unknown): void {
@@ -137,34 +138,26 @@ export class PushLoop {
     return Math.min(room, next === 'due' && seconds > 0 ? Math.min(firsts, seconds) : firsts)
   }
 
-  private async fill(): Promise<LoopEnd> {
+  /** Goes on until all is made, it cannot go on, or it is stopped. */
+  private async fill(): Promise<void> {
     while (!this.stopping) {
       this.drain()
-      let permission = this.receiver.ask(this.work)
-      if (permission.is !== 'go' && !this.receiver.hasTry) {
-        // the trouble must not cost attempts that were recorded before it
-        await this.attempts.takeBack()
-        permission = this.receiver.ask(this.work)
-      }
-      if (permission.is === 'look') permission = this.receiver.ask({ next: await this.findNext(), ...this.work })
-      switch (permission.is) {
-        case 'go': {
-          const end = await this.goOn(permission)
-          if (end) return end
-          break
-        }
-        case 'try':
-          await this.tryOnce(permission.kind)
-          break
-        case 'end':
-          return this.noteEnd(permission)
-        case 'look':
-          break
-        case 'wait':
-          await this.wait(permission.ms)
-      }
+      const permission = await this.askReceiver()
+      if (permission.is === 'go') await this.goOn(permission)
+      else if (permission.is === 'try') await this.tryOnce(permission.kind)
+      else if (permission.is === 'wait') await this.wait(permission.ms)
+      else if (permission.is === 'end') this.noteEnd(permission)
     }
-    return { is: 'stopped' }
+  }
+
+  private async askReceiver(): Promise<Permission> {
+    let permission = this.receiver.ask(this.work)
+    if (permission.is !== 'go' && !this.receiver.hasTry) {
+      // the trouble must not cost attempts that were recorded before it
+      await this.attempts.takeBack()
+      permission = this.receiver.ask(this.work)
+    }
+    return permission.is === 'look' ? this.receiver.ask({ next: await this.findNext(), ...this.work }) : permission
   }
 
   private get work(): Work {
@@ -179,15 +172,14 @@ export class PushLoop {
     else await this.sleeper.sleep(Math.min(ms, untilRecording))
   }
 
-  private noteEnd({ why }: Permission & { is: 'end' }): LoopEnd {
-    if (why.by === 'nothing left') return { is: 'done' }
+  private noteEnd({ why }: Permission & { is: 'end' }): void {
+    this.end = why.by === 'nothing left' ? { is: 'done' } : { is: 'gave up', why }
     if (why.by === 'outage')
       this.context.reporter.note('The receiver stayed down: giving up; the other users stay owed.')
-    return { is: 'gave up', why }
   }
 
-  /** No trouble is known: records attempts to make, or waits for some. Returns how the loop ends, if it does. */
-  private async goOn(permission: Permission & { is: 'go' }): Promise<LoopEnd | undefined> {
+  /** No trouble is known: records attempts to make, or waits for some. */
+  private async goOn(permission: Permission & { is: 'go' }): Promise<void> {
     const { attempts, planned } = this
     const pacedMs = this.receiver.pace.untilSecond()
     const only = permission.seconds === 0 || pacedMs > 0 ? 'first' : undefined
@@ -198,8 +190,7 @@ export class PushLoop {
     else if (next === 'planned' && room > 0) await this.beginPlanned(room)
     else if (next !== undefined || attempts.unfinished > 0 || !this.plannedAll)
       await this.wait(this.untilNextWork(only, pacedMs))
-    else return await this.findEnd(only, pacedMs)
-    return undefined
+    else await this.findEnd(only, pacedMs)
   }
 
   /** The receiver is in trouble: the next attempt that could be tried. First attempts go first, since their users have had none. */
@@ -232,18 +223,16 @@ export class PushLoop {
     return Math.max(5, Math.min(due > 0 ? due : 1_000, pacedMs > 0 ? pacedMs : 60_000))
   }
 
-  /** Looks once more for abandoned deliveries. Returns how the loop ends; otherwise waits for the next attempt. */
-  private async findEnd(only: AttemptKind | undefined, pacedMs: number): Promise<LoopEnd | undefined> {
+  /** Looks once more for abandoned deliveries. Where none are left it is done; otherwise it waits for the next attempt. */
+  private async findEnd(only: AttemptKind | undefined, pacedMs: number): Promise<void> {
     const { due } = this.attempts
-    if ((await this.attempts.recordDue(1, only)) > 0) return undefined
-    if (await this.receiver.noteNoFirstsLeft()) return undefined
+    if ((await this.attempts.recordDue(1, only)) > 0 || (await this.receiver.noteNoFirstsLeft())) return
     if (only === 'first') await due.noteNext('second')
     const untilMs = due.untilNext()
-    if (untilMs === Number.POSITIVE_INFINITY) return { is: 'done' }
-    if (this.context.scope.owedOnly && untilMs > owedPatienceMs) return { is: 'leaving' }
+    if (untilMs === Number.POSITIVE_INFINITY) this.end = { is: 'done' }
+    else if (this.context.scope.owedOnly && untilMs > owedPatienceMs) this.end = { is: 'leaving' }
     // a stop that came meanwhile did not wake the loop
-    if (!this.stopping) await this.sleeper.sleep(this.untilNextWork(only, pacedMs))
-    return undefined
+    else if (!this.stopping) await this.sleeper.sleep(this.untilNextWork(only, pacedMs))
   }
 
   private async beginPlanned(room: number): Promise<void> {

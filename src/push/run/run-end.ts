@@ -2,6 +2,7 @@
 import type { RunOutcome } from '../../deliveries/runs.ts'
 import type { ReceiverHold } from '../hold.ts'
 import type { WhyOver } from '../receiver/health.ts'
+import type { Tally } from '../reporter.ts'
 import type { UsersLeft } from '../whom/agenda.ts'
 import type { Scope } from './scope.ts'
 
@@ -16,7 +17,7 @@ export type LoopEnd =
   /** The receiver is in trouble. */
   | { is: 'gave up'; why: WhyOver }
 
-export interface RunFacts {
+export interface RunFacts extends Pick<Tally, 'delivered' | 'failed' | 'unknown' | 'pending'> {
   scope: Pick<Scope, 'command' | 'left' | 'looksAgain'>
   loop: LoopEnd
   isStopped: boolean
@@ -28,11 +29,6 @@ export interface RunFacts {
   left: UsersLeft
   /** Subscription pushes that stay owed, since other processes are working on their users. */
   leftOwed: number
-  /** Deliveries by status. */
-  delivered: number
-  failed: number
-  unknown: number
-  pending: number
 }
 
 export interface RunEnd {
