@@ -17,8 +17,11 @@ const busyMs = 100
 const busyMsMax = 5_000
 const emailsMax = 10_000
 const outcomesPerStatement = 256
-/** How long an outcome waits for others, so that one statement records several. */
-const gatherMs = 10
+/**
+ * How long an outcome waits for others, or for the next statement that begins pushes, so that one statement records several: a statement
+ * of its own holds up the next one.
+ */
+const gatherMs = 50
 
 /** Whether `n` of at most `max` rows are worth a statement now: a statement costs nearly the same for one row and for many. */
 export const isWorthStatement = (n: number, max: number) => n * 4 >= max * 3
