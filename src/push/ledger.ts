@@ -149,21 +149,25 @@ export interface Known {
   /** Undefined: no trouble of the receiver is known. */
   trouble: KnownTrouble | undefined
   pace: KnownPace
-  /** Whether it takes compressed deliveries, and whether it has refused one lately. */
-  gzip: { takes: boolean; isRefused: boolean }
+  /** Whether it takes compressed deliveries, or has refused one lately; null: it has said neither. */
+  gzip: 'takes' | 'refused' | null
 }
+
+/** What a process finds, for the others. */
+export type ReceiverNews =
+  | Write
+  /** Reserves the try that follows `tries` others. */
+  | { says: 'try'; tries: number; kind: AttemptKind }
+  | ({ says: 'pace' } & KnownPace)
+  /** The refusal of any process outlives other answers. */
+  | { says: 'gzip'; takes: boolean }
 
 /** The row in which all processes share their knowledge of a receiver (contract 4.12, 4.17), by the database's clock. */
 export interface ReceiverStore {
   /** Reads the row for a push that begins. With `isOnlyOne` the trouble of another URL is over: nobody pushes there any more. */
   begin(isOnlyOne: boolean): Promise<Known>
-  /** Reserves the try that follows `tries` others; false: another process has it, or the receiver is well again. */
-  take(tries: number, kind: AttemptKind): Promise<boolean>
-  tell(what: Write): Promise<void>
-  /** `isFree`: the receiver no longer asks for less. */
-  tellPace(known: KnownPace, isFree: boolean): Promise<void>
-  /** The refusal of any process outlives other answers. */
-  tellGzip(takes: boolean): Promise<void>
+  /** False: the row says otherwise by now, such as that another process has the try. */
+  tell(news: ReceiverNews): Promise<boolean>
 
   // one try
 

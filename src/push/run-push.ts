@@ -63,9 +63,8 @@ class PushRun {
       },
     }
     const ledger = tellAbsence(context.ledger, reporter)
-    const looksFor = !scope.heedsReceiver ? 'nothing' : accept ? 'recovery' : 'trouble'
-    const tellsAgain = scope.command !== 'resume'
-    const receiver = new Receiver({ ledger, wire, clock, settings, accepts: accept, reporter, looksFor, tellsAgain })
+    const ofReceiver = { heeds: scope.heedsReceiver, accepts: accept, tellsAgain: scope.command !== 'resume' }
+    const receiver = new Receiver({ ledger, wire, clock, settings, reporter, ...ofReceiver })
     const { timeZone, guard } = settings
     const { id: runId, period, otherTimeZone } = run
     this.agenda = new Agenda({ ledger, request, accept, timeZone, guard, period, runId, otherTimeZone })

@@ -136,7 +136,7 @@ test('a process learns the finding of another at the same time, and no two make 
   const others = databaseReceiver(house.db, house.receiver.url)
   const slow = house.push(all, { ratePerSecond: 1, outageMs: 2_000, retryDelayMs: 0 })
   await requestsAtLeast(house.receiver, 1)
-  await others.tell({ says: 'down', instead: false, inARow: 20 })
+  await others.tell({ says: 'trouble', status: null, inARow: 20, error: '' })
   const { notes, ok } = await slow
   assert.deepEqual([ok, notes[0]], [false, 'The receiver is down, as another push found: waiting for it.'])
   assert.ok(house.receiver.requests.length < 20)

@@ -8,7 +8,7 @@ import type { PushLine } from '../../src/index.ts'
 import { sentenceOf } from '../../src/inspect/finding.ts'
 import { findAlarms } from '../../src/inspect/status/alarms.ts'
 import { findStatus } from '../../src/inspect/status/status.ts'
-import { databaseReceiver, findRefused, hashReceiver } from '../../src/push/database/receivers.ts'
+import { databaseReceiver, findTrouble, hashReceiver } from '../../src/push/database/receivers.ts'
 import { Preview } from '../../src/push/preview/preview.ts'
 import { makeGate } from '../support/gate.ts'
 import { all, build, counts, most, type PushHouse, resume, skips, users } from '../support/push-house.ts'
@@ -122,7 +122,7 @@ test('a new address begins unproven, and what the old one refused is held no mor
   await house.push(all, held)
   assert.equal((await house.push(all, { ...held, receiverUrl: other.url })).ok, true)
   assert.deepEqual(await house.attempts(), { 'delivered 1': 20, 'delivered 2': 20 })
-  assert.equal(await findRefused(house.db), undefined)
+  assert.equal(await findTrouble(house.db), undefined)
 })
 
 test('if two pushes run at once, one makes the attempt, and the other is held at once', async (t) => {
@@ -167,10 +167,10 @@ test('--accept goes on regardless, and ends the hold once it is answered otherwi
   assert.equal(single.deliveries[0]?.attempts, 2)
   const accepted = await house.push(all, held, new AbortController(), true)
   assert.deepEqual([accepted.summary.failed, accepted.summary.owed, skips(accepted)], [30, 0, []])
-  assert.equal((await findRefused(house.db))?.status, 401)
+  assert.equal((await findTrouble(house.db))?.status, 401)
   house.receiver.answer = () => 200
   await house.push({ what: 'failed', unknown: false }, held, new AbortController(), true)
-  assert.equal(await findRefused(house.db), undefined)
+  assert.equal(await findTrouble(house.db), undefined)
 })
 
 test('an answer of another kind lets it go on to the next doubt, no answer does not', async (t) => {
@@ -275,7 +275,9 @@ for (const [compress, count] of [['gzip', 1], ['auto', 60]] as const) {
 // The push slept 250 ms for ever, and the next push was held for an hour by a try that nobody had made.
 test('a try whose user is gone by then is given back, and the push ends', async (t) => {
   const house = await build(t, { users: users(1) })
-  await databaseReceiver(house.db, house.receiver.url).tell({ says: 'refuses', status: 401 })
+  const row = databaseReceiver(house.db, house.receiver.url)
+  await row.begin(true)
+  await row.tell({ says: 'trouble', status: 401, inARow: 20, error: '' })
   await sql`
     create function lose_user() returns trigger language plpgsql as $$
       begin update users set subscribed = false; return null; end $$

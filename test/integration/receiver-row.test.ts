@@ -2,88 +2,113 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
+import { systemClock } from '../../src/base/clock.ts'
 import type { Database } from '../../src/db/open.ts'
-import { databaseReceiver, hashReceiver } from '../../src/push/database/receivers.ts'
-import { ReceiverRow } from '../../src/push/receiver/receiver-row.ts'
+import type { AttemptOutcome } from '../../src/deliveries/attempt.ts'
+import type { RecordedAttempt } from '../../src/deliveries/ledger.ts'
+import { databaseReceiver } from '../../src/push/database/receivers.ts'
+import type { ReceiverStore } from '../../src/push/ledger.ts'
+import { Receiver } from '../../src/push/receiver/receiver.ts'
 import { createDatabase } from '../support/database.ts'
+import { makeGate } from '../support/gate.ts'
+import { collectingReporter } from '../support/push-reporter.ts'
 
 const url = 'https://receiver.example/'
-const rowOf = (db: Database) => databaseReceiver(db, url)
-const refuse = (row: ReceiverRow) => row.write((store) => store.tell({ says: 'refuses', status: 401 }))
-const recover = (row: ReceiverRow) => row.write((store) => store.tell({ says: 'well' }))
-const down = { says: 'down', instead: false, inARow: 20 } as const
+async function begin(db: Database) {
+  const row = databaseReceiver(db, url)
+  await row.begin(false)
+  return row
+}
+const trouble = { says: 'trouble', inARow: 20, error: '' } as const
+const down = { ...trouble, status: null }
+const first = { says: 'try', kind: 'first' } as const
+const second = { says: 'try', kind: 'second' } as const
 
 // A process that had not heard of the 415 removed it from the row: all went on compressing.
 test('an Accept-Encoding counts for nothing for a day after any process got a 415', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  const gzip = async () => (await rowOf(db).read()).gzip
-  await rowOf(db).tellGzip(true)
-  assert.deepEqual(await gzip(), { takes: true, isRefused: false })
-  await rowOf(db).tellGzip(false)
-  await rowOf(db).tellGzip(true)
-  assert.deepEqual(await gzip(), { takes: false, isRefused: true })
+  const row = await begin(db)
+  const tell = async (takes: boolean) => {
+    await row.tell({ says: 'gzip', takes })
+    return (await row.read()).gzip
+  }
+  assert.deepEqual([await tell(true), await tell(false), await tell(true)], ['takes', 'refused', 'refused'])
   await sql`update receivers set refused_gzip_at = now() - interval '25 hours'`.execute(db)
-  await rowOf(db).tellGzip(true)
-  assert.deepEqual(await gzip(), { takes: true, isRefused: false })
+  assert.equal((await row.read()).gzip, null)
+  assert.equal(await tell(true), 'takes')
 })
 
 // Of two processes that were asked to wait the one with the shorter pause brought all back too early.
 test('a shorter pause that another process was asked for takes nothing from a longer one', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  const pausedMs = async () => (await rowOf(db).read()).pace.pausedMs ?? 0
-  await rowOf(db).tellPace({ pausedMs: 200_000, allowedRate: null }, false)
-  await rowOf(db).tellPace({ pausedMs: 1_000, allowedRate: null }, false)
-  assert.ok((await pausedMs()) > 100_000, `${await pausedMs()} ms`)
-  await rowOf(db).tellPace({ pausedMs: 250_000, allowedRate: null }, false)
-  assert.ok((await pausedMs()) > 200_000, `${await pausedMs()} ms`)
+  const row = await begin(db)
+  const pause = async (pausedMs: number) => {
+    await row.tell({ says: 'pace', pausedMs, allowedRate: null })
+    return (await row.read()).pace.pausedMs
+  }
+  assert.ok((await pause(200_000)) > 100_000)
+  assert.ok((await pause(1_000)) > 100_000)
+  assert.ok((await pause(250_000)) > 200_000)
 })
 
 // On two connections the recovery overtook the trouble: the next look held a healthy run.
 test('the row has the news of a process in their order', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  const row = new ReceiverRow(rowOf(db))
-  let telling: Promise<unknown> = Promise.resolve()
-  await assert.rejects(
-    db.transaction().execute(async (trx) => {
-      await sql`insert into receivers (url_sha256) values (${hashReceiver(url)})`.execute(trx)
-      // the first waits for this transaction, the second would have found no row
-      telling = Promise.all([refuse(row), recover(row)])
-      await sql`select pg_sleep(0.3)`.execute(trx)
-      throw new Error('rolled back')
-    }),
-    /rolled back/,
-  )
-  const reading = row.read()
-  await telling
-  assert.equal((await reading)?.trouble, undefined)
-})
-
-test('a look that a write follows at once says nothing', async (t) => {
-  const { db } = await (await createDatabase(t)).open()
-  const row = new ReceiverRow(rowOf(db))
-  await row.write((store) => store.tell(down))
-  const looking = row.read()
-  await recover(row)
-  assert.equal(await looking, undefined)
+  const row = databaseReceiver(db, url)
+  const isLate = makeGate()
+  const tell: ReceiverStore['tell'] = async (news) => {
+    if (news.says === 'trouble') await isLate.opened
+    return await row.tell(news)
+  }
+  const receiver = new Receiver({
+    ledger: { receiver: () => ({ ...row, tell }) },
+    wire: { send: () => assert.fail('nothing is sent'), head: () => assert.fail('nothing is tried') },
+    clock: systemClock,
+    reporter: collectingReporter([]),
+    settings: { receiverUrl: url, outageMs: 60_000, compress: 'off', ratePerSecond: undefined, retryDelayMs: 0 },
+    ...{ heeds: true, accepts: false, tellsAgain: true },
+  })
+  await receiver.begin(() => {})
+  receiver.pause()
+  const first = { attempt: 1 } as RecordedAttempt
+  const answer = (httpStatus: number) =>
+    receiver.note(first, { httpStatus, error: '', durationMs: 1 } as AttemptOutcome)
+  const telling = [...Array(20).fill(503), 200].map(answer)
+  // time for the recovery to overtake
+  await row.read()
+  isLate.open()
+  await Promise.all(telling)
+  assert.equal((await row.read()).trouble, undefined)
 })
 
 test('a try is one process’s; one that was not made is there for the next', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  const others = rowOf(db)
-  const trouble = async () => (await others.read()).trouble
-  await others.tell(down)
-  const taken = await Promise.all([1, 2, 3].map(() => rowOf(db).take(0, 'first')))
+  const row = await begin(db)
+  const troubleOf = async () => (await row.read()).trouble
+  await row.tell(down)
+  const taken = await Promise.all([1, 2, 3].map(() => databaseReceiver(db, url).tell({ ...first, tries: 0 })))
   assert.deepEqual(taken.sort(), [false, false, true])
-  assert.ok(((await trouble())?.nextMs ?? 0) > 10_000)
-  const seconds = [await others.take(1, 'second'), await others.take(2, 'second'), await others.take(2, 'first')]
+  assert.ok(((await troubleOf())?.nextMs ?? 0) > 10_000)
+  const seconds = [await row.tell({ ...second, tries: 1 }), await row.tell({ ...second, tries: 2 }), await row.tell({ ...first, tries: 2 })]
   assert.deepEqual(seconds, [true, false, true])
   // a clock that was ahead for a minute must not keep it from being tried for as long
   await sql`update receivers set second_at = now() + interval '10 days'`.execute(db)
-  assert.deepEqual([(await trouble())?.secondMs, await others.take(3, 'second')], [0, true])
+  assert.deepEqual([(await troubleOf())?.secondMs, await row.tell({ ...second, tries: 3 })], [0, true])
   // it stayed taken for the rest of the hour after a stop
-  await others.tell({ says: 'not made', tries: 4, kind: 'second' })
-  assert.deepEqual([await trouble(), await others.take(3, 'second')], [{ status: null, tries: 3, nextMs: 0, secondMs: 0 }, true])
+  await row.tell({ says: 'not made', tries: 4, kind: 'second' })
+  assert.deepEqual(await troubleOf(), { status: null, tries: 3, nextMs: 0, secondMs: 0 })
+  assert.equal(await row.tell({ ...second, tries: 3 }), true)
   assert.equal((await databaseReceiver(db, `${url}other`).read()).trouble, undefined)
-  await others.tell({ says: 'well' })
-  assert.deepEqual([await trouble(), await others.take(4, 'first')], [undefined, false])
+  await row.tell({ says: 'well' })
+  assert.deepEqual([await troubleOf(), await row.tell({ ...first, tries: 4 })], [undefined, false])
+}) // biome-ignore format: a table
+
+test('the row has the trouble that was found last; the same trouble again changes nothing', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  const row = await begin(db)
+  const told = async (status: number | null) => [await row.tell({ ...trouble, status }), (await row.read()).trouble?.status]
+  assert.deepEqual([await told(null), await told(401), await told(401)], [[true, null], [true, 401], [false, 401]])
+  await row.tell({ ...first, tries: 0 })
+  assert.deepEqual([await told(401), await told(null), await told(null)], [[false, 401], [true, null], [false, null]])
+  assert.deepEqual((await row.read()).trouble?.tries, 0)
 }) // biome-ignore format: a table

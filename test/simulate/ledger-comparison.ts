@@ -7,8 +7,7 @@ import type { AttemptKind, DueFrom } from '../../src/deliveries/due.ts'
 import type { DeliveryKind, RecordedAttempt, Takeover } from '../../src/deliveries/ledger.ts'
 import type { PlannedPush, RecordedOutcome } from '../../src/deliveries/record.ts'
 import type { OpenRun, Run, RunCommand, RunToStart } from '../../src/deliveries/runs.ts'
-import type { Ledger } from '../../src/push/ledger.ts'
-import type { Write } from '../../src/push/receiver/health.ts'
+import type { Ledger, ReceiverNews } from '../../src/push/ledger.ts'
 import {
   type Cursor,
   failedPass,
@@ -479,36 +478,26 @@ const attemptsOf: Choice = (hand) => {
 
 const receiversOf: Choice = ({ random }) => {
   const url = random.one(receiverUrls)
-  const tries = random.from(0, 2)
-  const kind = random.one(['first', 'second'] as const)
   switch (random.from(0, 6)) {
     case 0: {
       const isOnlyOne = random.chance(0.5)
       return answer('receiver.begin', { url, isOnlyOne }, ({ ledger }) => ledger.receiver(url).begin(isOnlyOne))
     }
     case 1:
-      return answer('receiver.take', { url, tries, kind }, ({ ledger }) => ledger.receiver(url).take(tries, kind))
-    case 2: {
-      const known = { pausedMs: random.one([0, 2_000, 400_000]), allowedRate: random.one([null, 2.5, 10]) }
-      const isFree = random.chance(0.3)
-      return answer('receiver.tellPace', { url, known, isFree }, ({ ledger }) =>
-        ledger.receiver(url).tellPace(known, isFree),
-      )
-    }
-    case 3: {
-      const takes = random.chance(0.6)
-      return answer('receiver.tellGzip', { url, takes }, ({ ledger }) => ledger.receiver(url).tellGzip(takes))
-    }
-    case 4:
       return answer('receiver.read', url, ({ ledger }) => ledger.receiver(url).read())
     default: {
-      const what: Write = random.one([
+      const tries = random.from(0, 2)
+      const kind = random.one(['first', 'second'] as const)
+      const pace = { pausedMs: random.one([0, 2_000, 400_000]), allowedRate: random.one([null, 2.5, 10]) }
+      const news: ReceiverNews = random.one([
         { says: 'well' },
-        { says: 'down', instead: random.chance(0.5), inARow: 20 },
-        { says: 'refuses', status: random.one([401, 403]) },
+        { says: 'trouble', status: random.one([null, 401, 403]), inARow: 20, error: null },
+        { says: 'try', tries, kind },
         { says: 'not made', tries, kind },
+        { says: 'pace', ...pace },
+        { says: 'gzip', takes: random.chance(0.6) },
       ] as const)
-      return answer('receiver.tell', { url, what }, ({ ledger }) => ledger.receiver(url).tell(what))
+      return answer('receiver.tell', { url, news }, ({ ledger }) => ledger.receiver(url).tell(news))
     }
   }
 }

@@ -25,9 +25,8 @@ import {
 import type { PlannedPush, RecordedOutcome, RecordedOutcomes, RecordedPushes } from '../../src/deliveries/record.ts'
 import type { CountingRun, OpenRun, Run } from '../../src/deliveries/runs.ts'
 import type { UsersOfPass } from '../../src/push/database/users-left.ts'
-import type { AttemptStore, DueLook, Known, RunStore, UserStore } from '../../src/push/ledger.ts'
-import { pauseAfter, type Write } from '../../src/push/receiver/health.ts'
-import type { KnownPace } from '../../src/push/receiver/pace.ts'
+import type { AttemptStore, DueLook, Known, ReceiverNews, RunStore, UserStore } from '../../src/push/ledger.ts'
+import { pauseAfter } from '../../src/push/receiver/health.ts'
 import type { Week } from '../../src/push/whom/guard.ts'
 import { type Cursor, rangeScopeOf as hashRangeScope, type Pass, type UserToServe } from '../../src/push/whom/pass.ts'
 import {
@@ -764,33 +763,16 @@ export class LedgerModel {
     return this.state.receivers.get(url)
   }
 
-  private receiverAnyway(url: string): ReceiverRow {
-    const row: ReceiverRow = this.receiver(url) ?? {
-      troubleSince: null,
-      refusedStatus: null,
-      tries: 0,
-      nextAt: this.now,
-      secondAt: null,
-      pausedUntil: null,
-      rate: null,
-      rateAt: null,
-      takesGzip: false,
-      refusedGzipAt: null,
-    }
-    this.state.receivers.set(url, row)
-    return row
-  }
-
   readReceiver(url: string): Known {
     const { now } = this
     const row = this.receiver(url)
-    if (row === undefined)
-      return { trouble: undefined, pace: { pausedMs: 0, allowedRate: null }, gzip: { takes: false, isRefused: false } }
+    if (row === undefined) return { trouble: undefined, pace: { pausedMs: 0, allowedRate: null }, gzip: null }
     const { troubleSince, refusedStatus: status, tries, nextAt, secondAt, pausedUntil, rate, rateAt } = row
     // a time too far ahead comes from a wrong clock
     const until = (time: number | null, max: number) =>
       time !== null && time >= now && time <= now + max ? time - now : 0
     const [tryMax, secondPause] = [status === null ? outagePauseMsMax : refusalTryMs, secondPauseOf(row)]
+    const isRefused = row.refusedGzipAt !== null && row.refusedGzipAt > now - gzipRefusalMs
     const isKnown = rateAt !== null && rateAt >= now - paceDays * dayMs && rateAt <= now
     return {
       trouble:
@@ -803,78 +785,68 @@ export class LedgerModel {
               secondMs: until(secondAt === null ? null : secondAt + secondPause, secondPause),
             },
       pace: { pausedMs: until(pausedUntil, retryAfterMsMax), allowedRate: isKnown ? rate : null },
-      gzip: { takes: row.takesGzip, isRefused: row.refusedGzipAt !== null && row.refusedGzipAt > now - gzipRefusalMs },
+      gzip: isRefused ? 'refused' : row.takesGzip ? 'takes' : null,
     }
   }
 
   beginReceiver(url: string, isOnlyOne: boolean): Known {
+    const { receivers } = this.state
+    if (!receivers.has(url)) {
+      const none = {
+        troubleSince: null,
+        refusedStatus: null,
+        secondAt: null,
+        pausedUntil: null,
+        rate: null,
+        rateAt: null,
+      }
+      receivers.set(url, { ...none, tries: 0, nextAt: this.now, takesGzip: false, refusedGzipAt: null })
+    }
     if (isOnlyOne)
-      for (const [other, row] of this.state.receivers)
+      for (const [other, row] of receivers)
         if (other !== url && row.troubleSince !== null) Object.assign(row, { troubleSince: null, refusedStatus: null })
     return this.readReceiver(url)
   }
 
-  takeTry(url: string, tries: number, kind: AttemptKind): boolean {
-    const { now } = this
+  tellReceiver(url: string, news: ReceiverNews): boolean {
     const row = this.receiver(url)
-    if (row === undefined || row.troubleSince === null || row.tries !== tries) return false
-    const { secondAt } = row
-    const isSecondFree = secondAt === null || secondAt > now || secondAt <= now - secondPauseOf(row)
-    if (kind === 'second' && !isSecondFree) return false
-    row.tries++
-    row.nextAt = now + (row.refusedStatus === null ? pauseAfter(tries + 1) : refusalTryMs)
-    if (kind === 'second') row.secondAt = now
-    return true
+    const change = row && this.changeOf(row, news)
+    if (change) Object.assign(row, change)
+    return change !== undefined
   }
 
-  tellReceiver(url: string, what: Write): void {
+  /** Undefined: the row says otherwise by now. */
+  private changeOf(row: ReceiverRow, news: ReceiverNews): Partial<ReceiverRow> | undefined {
     const { now } = this
-    switch (what.says) {
-      case 'well': {
-        const row = this.receiver(url)
-        if (row) Object.assign(row, { troubleSince: null, refusedStatus: null })
-        return
+    const { troubleSince, refusedStatus, tries, secondAt } = row
+    switch (news.says) {
+      case 'well':
+        return { troubleSince: null, refusedStatus: null }
+      case 'trouble': {
+        const { status } = news
+        if (troubleSince !== null && refusedStatus === status) return undefined
+        const nextAt = now + (status === null ? pauseAfter(0) : 0)
+        return { troubleSince: now, refusedStatus: status, tries: 0, nextAt, secondAt: null }
       }
-      case 'down': {
-        const row = this.receiverAnyway(url)
-        if (row.troubleSince !== null && !(what.instead && row.refusedStatus !== null)) return
-        Object.assign(row, { troubleSince: now, refusedStatus: null, tries: 0, nextAt: now + pauseAfter(0) })
-        return
+      case 'try': {
+        const isEarly = secondAt !== null && secondAt <= now && secondAt > now - secondPauseOf(row)
+        if (troubleSince === null || tries !== news.tries || (news.kind === 'second' && isEarly)) return undefined
+        const nextAt = now + (refusedStatus === null ? pauseAfter(tries + 1) : refusalTryMs)
+        return { tries: tries + 1, nextAt, secondAt: news.kind === 'second' ? now : secondAt }
       }
-      case 'refuses': {
-        const row = this.receiverAnyway(url)
-        const { status } = what
-        if (row.troubleSince !== null && row.refusedStatus === status) return
-        Object.assign(row, { troubleSince: now, refusedStatus: status, tries: 0, nextAt: now, secondAt: null })
-        return
+      case 'not made':
+        if (troubleSince === null || tries !== news.tries) return undefined
+        return { tries: tries - 1, nextAt: now, secondAt: news.kind === 'second' ? null : secondAt }
+      case 'pace': {
+        const until = row.pausedUntil !== null && row.pausedUntil <= now + retryAfterMsMax ? row.pausedUntil : 0
+        return { pausedUntil: Math.max(now + news.pausedMs, until), rate: news.allowedRate, rateAt: now }
       }
-      case 'not made': {
-        const row = this.receiver(url)
-        if (row === undefined || row.troubleSince === null || row.tries !== what.tries) return
-        row.tries--
-        row.nextAt = now
-        if (what.kind === 'second') row.secondAt = null
+      case 'gzip': {
+        // a refusal outlives what other answers say
+        const isRefused = row.refusedGzipAt !== null && row.refusedGzipAt > now - gzipRefusalMs
+        return { takesGzip: news.takes && !isRefused, refusedGzipAt: news.takes ? row.refusedGzipAt : now }
       }
     }
-  }
-
-  tellPace(url: string, { pausedMs, allowedRate }: KnownPace, isFree: boolean): void {
-    const { now } = this
-    const before = this.receiver(url)
-    const row = this.receiverAnyway(url)
-    const until = row.pausedUntil
-    const pausedUntil = now + pausedMs
-    row.pausedUntil = until === null || until > now + retryAfterMsMax ? pausedUntil : Math.max(until, pausedUntil)
-    if (before && isFree) Object.assign(row, { rate: null, rateAt: null })
-    else if (allowedRate !== null) Object.assign(row, { rate: allowedRate, rateAt: now })
-  }
-
-  /** A refusal outlives what other answers say. */
-  tellGzip(url: string, takes: boolean): void {
-    const { now } = this
-    const row = this.receiverAnyway(url)
-    row.takesGzip = takes && (row.refusedGzipAt === null || row.refusedGzipAt <= now - gzipRefusalMs)
-    if (!takes) row.refusedGzipAt = now
   }
 
   // What others do beside a push

@@ -83,10 +83,7 @@ export function modelLedger(model: LedgerModel, way: Way): Ledger {
   }
   const receiver = (url: string): ReceiverStore => ({
     begin: (isOnlyOne) => surely('beginReceiver', () => model.beginReceiver(url, isOnlyOne)),
-    take: (...of) => surely('takeTry', () => model.takeTry(url, ...of)),
-    tell: (what) => surely('tellReceiver', () => model.tellReceiver(url, what)),
-    tellPace: (...of) => surely('tellPace', () => model.tellPace(url, ...of)),
-    tellGzip: (takes) => surely('tellGzip', () => model.tellGzip(url, takes)),
+    tell: (news) => surely(news.says === 'try' ? 'takeTry' : 'tellReceiver', () => model.tellReceiver(url, news)),
     read: () => once('readReceiver', () => model.readReceiver(url)),
   })
   return {

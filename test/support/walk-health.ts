@@ -6,10 +6,10 @@ import {
   ask,
   type Event,
   type Health,
-  hasTry,
   maySend,
   type Rules,
   type Sign,
+  signOf,
   step,
   unproven,
   type Work,
@@ -20,10 +20,7 @@ type Kind = 'first' | 'second'
 const rules: Rules = { patienceMs: 45_000, refusals: true, empty: true, inARow: 3 }
 const signs: readonly Sign[] = [
   { is: 'well' },
-  { is: 'down', answered: true },
-  { is: 'down', answered: false },
-  { is: 'refuses', status: 401 },
-  { is: 'refuses', status: 403 },
+  ...[503, null, 401, 403].map((httpStatus) => signOf({ httpStatus, error: '' })),
   { is: 'empty', says: '' },
 ]
 /** Time goes on in such steps; what is further ahead than `farTicks` makes no difference. */
@@ -52,16 +49,18 @@ interface World {
   tails: { first: [string, number]; all: [string, number] }
 }
 
-const nameOf = (sign: Sign) => (sign.is === 'refuses' ? `refuses ${sign.status}` : sign.is)
-const isTrouble = ({ is }: Health) => is === 'down' || is === 'refuses'
+const nameOf = (sign: Sign) => (sign.is === 'failure' ? `failure ${sign.status}` : sign.is)
+const isTrouble = ({ is }: Health) => is === 'trouble'
+const troubleOf = (status: number | null) => (status === null ? 'down' : 'refuses')
+const hasTry = (health: Health) => health.is === 'trouble' && health.mine !== undefined
 /** Times count from now, and what differs no more is the same. */
 const keyOf = ({ now, health, ...world }: World) => {
   const clip = (ms: number) => Math.min(Math.ceil(Math.max(ms, 0) / tickMs), farTicks)
-  const times = 'nextAt' in health && {
+  const times = health.is === 'trouble' && {
     nextAt: clip(health.nextAt - now),
     secondAt: clip(health.secondAt - now),
     tries: Math.min(health.tries, 2),
-    ...(health.is === 'down' && { since: clip(rules.patienceMs - (now - health.since)) }),
+    since: health.status === null ? clip(rules.patienceMs - (now - health.since)) : 0,
   }
   const why = health.is === 'over' && { why: health.why.by }
   return JSON.stringify({ ...world, health: { ...health, ...times, ...why } })
@@ -80,12 +79,12 @@ function check(holds: boolean, what: string, world: World): void {
 /** The world after an event; what is written for others is in the row at once. */
 function feel(world: World, event: Event): World {
   const { health, write } = step(world.health, event, world.now, rules)
-  if (write?.says === 'down' || write?.says === 'refuses') {
-    const name = write.says === 'down' ? 'down' : `refuses ${write.status}`
+  if (write?.says === 'trouble') {
+    const name = `failure ${write.status}`
     const isProven = Object.values(world.tails).some(([kind, times]) => kind === name && times >= 2)
     check(isProven, `${name} is recorded, and is not proven`, world)
   }
-  const row = write === undefined || write.says === 'not made' ? world.row : write.says
+  const row = write?.says === 'well' ? 'well' : write?.says === 'trouble' ? troubleOf(write.status) : world.row
   return { ...world, health, row, alikeFirsts: isTrouble(health) ? undefined : world.alikeFirsts }
 }
 
@@ -97,7 +96,7 @@ function end(world: World, kind: Kind, sign: Sign): World {
   ]
   const { alikeFirsts, tails } = world
   const isOther = name === 'well' || (alikeFirsts?.sign !== undefined && alikeFirsts.sign !== name)
-  const failed = sign.is === 'down' || sign.is === 'refuses'
+  const failed = sign.is === 'failure'
   const ended: World = {
     ...world,
     wire: world.wire.slice(1),
@@ -121,8 +120,7 @@ function send(world: World): World {
 
 function record(world: World, kind: Kind): World {
   const { health } = world
-  const isDoubt =
-    (health.is === 'unproven' && !health.stands) || (health.is === 'doubted' && health.alike.is !== 'empty')
+  const isDoubt = health.is === 'open' && health.firstsLeft && (!health.isMixed || health.alike?.is === 'failure')
   check(kind === 'first' || !isDoubt, 'a second attempt in doubt', world)
   const taken = kind === 'first' ? { firsts: world.firsts - 1 } : { seconds: world.seconds - 1 }
   return { ...world, ...taken, ready: [...world.ready, kind] }
@@ -190,15 +188,16 @@ function suffer(world: World): World[] {
   if (later > 0) found.push({ ...world, later: later - 1, firsts: world.firsts + 1 }, { ...world, later: 0 })
   const learnt = (status: number | null | undefined, tries: number): World => {
     const known = status === undefined ? undefined : { status, tries, nextMs: 10_000, secondMs: 0 }
-    const says = status === undefined ? 'well' : status === null ? 'down' : 'refuses'
+    const says = status === undefined ? 'well' : troubleOf(status)
     return feel({ ...world, others: others - 1, row: says }, { is: 'row', known, begins: false })
   }
   if (others > 0 && row !== 'well' && isTrouble(health)) {
     found.push(learnt(undefined, 0))
-    if ('tries' in health) found.push(learnt(health.is === 'down' ? null : 401, health.tries + 1))
+    if (health.is === 'trouble') found.push(learnt(health.status === null ? null : 401, health.tries + 1))
   } else if (others > 0 && row === 'well') found.push(learnt(null, 0), learnt(401, 0))
   // a run without anything open waits; a refusal is not waited for longer than a minute
-  if ('nextAt' in health && world.ready.length + wire.length === 0) found.push({ ...world, now: world.now + tickMs })
+  if (health.is === 'trouble' && world.ready.length + wire.length === 0)
+    found.push({ ...world, now: world.now + tickMs })
   return found
 }
 
@@ -213,7 +212,7 @@ function* begin(): Generator<World> {
       for (const row of known) {
         const world: World = {
           ...{ health: unproven, now: 0, firsts, seconds, later: 1, others: 1, ready: [], wire: [] },
-          row: row === undefined ? 'well' : row.status === null ? 'down' : 'refuses',
+          row: row === undefined ? 'well' : troubleOf(row.status),
           alikeFirsts: { sent: 0, sign: undefined },
           tails: { first: ['', 0], all: ['', 0] },
         }

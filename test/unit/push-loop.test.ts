@@ -8,7 +8,6 @@ import type { RecordedAttempt } from '../../src/deliveries/ledger.ts'
 import type { PushLine } from '../../src/index.ts'
 import { PushLoop } from '../../src/push/attempts/loop.ts'
 import type { LoopContext } from '../../src/push/attempts/loop-context.ts'
-import type { PaceWatch } from '../../src/push/receiver/pace-watch.ts'
 import { Receiver } from '../../src/push/receiver/receiver.ts'
 import { RunRecords } from '../../src/push/run/run-records.ts'
 import { PlannedPushes } from '../../src/push/whom/planned-pushes.ts'
@@ -81,7 +80,7 @@ interface Start {
   concurrency: number
   /** Waits before a statement of that name is carried out. */
   gate?(statement: string): Promise<void> | undefined
-  take?: PaceWatch['take']
+  take?: Receiver['take']
 }
 
 /** A loop that serves its users one by one, with answers that the test gives. */
@@ -112,7 +111,7 @@ async function start({ clock, users, concurrency, gate = () => undefined, take }
   const lines: PushLine[] = []
   const reporter = collectingReporter(lines)
   const receiver = new Receiver({
-    ...{ ledger, wire, clock, reporter, looksFor: 'nothing', accepts: false, tellsAgain: false },
+    ...{ ledger, wire, clock, reporter, heeds: false, accepts: false, tellsAgain: false },
     settings: {
       receiverUrl: 'http://receiver.example',
       outageMs: 0,
@@ -121,7 +120,7 @@ async function start({ clock, users, concurrency, gate = () => undefined, take }
       retryDelayMs: 0,
     },
   })
-  if (take) receiver.pace.take = take
+  if (take) receiver.take = take
   const settings = { dataSource: 'leads', concurrency, sameHouse: 'each', retryDelayMs: 0 } as const
   const onHeld = () => assert.fail('nobody is held back')
   const planned = new PlannedPushes({ ledger, worker, run, settings, reporter, stop, onHeld })

@@ -7,7 +7,7 @@ import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
-import { findDown, findRefused } from '../../push/database/receivers.ts'
+import { findTrouble } from '../../push/database/receivers.ts'
 import { countUnclaimed, countUsersOfPass } from '../../push/database/users-left.ts'
 import {
   hasQueries,
@@ -188,22 +188,21 @@ export async function findLastRuns(db: Database, limit: number = runsShown): Pro
 /** The state of the current period, by the database's clock. Throws `usage` for a time zone that the database does not know. */
 export async function findStatus(db: Database, settings: { timeZone: string; maxLeadAgeMs: number }): Promise<Status> {
   const { period, seenSince } = await findPeriod(db, settings)
-  const [ended, pending, withoutLater, users, held, refused, down, lost, [lastRun], hooksInTrouble, sources] =
-    await rideOut(() =>
+  const [ended, pending, withoutLater, users, held, trouble, lost, [lastRun], hooksInTrouble, sources] = await rideOut(
+    () =>
       Promise.all([
         countEnded(db, period),
         countPending(db),
         countWithoutLater(db, period),
         countUsers(db, period),
         findHeld(db, period),
-        findRefused(db),
-        findDown(db),
+        findTrouble(db),
         findLost(db),
         findLastRuns(db, 1),
         countHooksInTrouble(db),
         findSources(db, seenSince),
       ]),
-    )
+  )
   return {
     period,
     seenSince,
@@ -212,8 +211,8 @@ export async function findStatus(db: Database, settings: { timeZone: string; max
     ...pending,
     ...withoutLater,
     held,
-    refused,
-    down,
+    refused: typeof trouble?.status === 'number' ? { status: trouble.status, since: trouble.since } : undefined,
+    down: trouble?.status === null ? { since: trouble.since } : undefined,
     lost,
     lastRun,
     hooksInTrouble,

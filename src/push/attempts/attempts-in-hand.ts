@@ -105,7 +105,7 @@ export class AttemptsInHand {
     if (attempts.length < room) await this.due.noteNext(only, attempts.length)
     const hasTakenOver = attempts.some(({ runId }) => runId !== run.id)
     // the run that had them may have found trouble of the receiver
-    if (hasTakenOver && !this.hasTakenOver) await receiver.lookAnew()
+    if (hasTakenOver && !this.hasTakenOver) await receiver.look()
     this.hasTakenOver = hasTakenOver
     await this.countUsers(attempts)
     this.add(attempts)

@@ -126,7 +126,7 @@ export class PushLoop {
    */
   private room(next: 'due' | 'planned', { firsts, seconds }: Permission & { is: 'go' }): number {
     const { concurrency } = this.context.settings
-    const { ratePerSecond } = this.receiver.pace
+    const { ratePerSecond } = this.receiver
     // with a rate, no more than the attempts of a tenth of a second
     const ahead =
       ratePerSecond === undefined ? concurrency : Math.min(concurrency, Math.max(1, Math.floor(ratePerSecond / 10)))
@@ -181,7 +181,7 @@ export class PushLoop {
   /** No trouble is known: records attempts to make, or waits for some. */
   private async goOn(permission: Permission & { is: 'go' }): Promise<void> {
     const { attempts, planned } = this
-    const pacedMs = this.receiver.pace.untilSecond()
+    const pacedMs = this.receiver.untilSecond()
     const only = permission.seconds === 0 || pacedMs > 0 ? 'first' : undefined
     // due attempts come first
     const next = attempts.due.untilNext(only) <= 0 ? 'due' : planned.length > 0 ? 'planned' : undefined
@@ -203,7 +203,6 @@ export class PushLoop {
     if (!this.plannedAll) return { is: 'planning' }
     const inMs = Math.max(0, Math.min(firstMs, secondMs))
     if (inMs === Number.POSITIVE_INFINITY) return { is: 'nothing' }
-    if (inMs > 0) await this.receiver.noteNoSign()
     return { is: 'second', inMs }
   }
 
@@ -262,10 +261,9 @@ export class PushLoop {
   private drain(): void {
     const { clock, settings } = this.context
     const { concurrency } = settings
-    const { pace } = this.receiver
     while (!this.stopping && this.attempts.ready.length > 0 && this.onWire < concurrency) {
       if (!this.receiver.maySend(this.onWire)) break
-      const next = pace.take(this.attempts.ready)
+      const next = this.receiver.take(this.attempts.ready)
       if (typeof next === 'number') {
         // an answer that came meanwhile may allow it sooner
         clock.cancel(this.paceTimer)

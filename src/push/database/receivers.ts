@@ -15,86 +15,90 @@ import {
 } from '../../base/limits.ts'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
-import type { Known, ReceiverStore } from '../ledger.ts'
-import { type KnownTrouble, pauseAfter, type Write } from '../receiver/health.ts'
+import type { Known, ReceiverNews, ReceiverStore } from '../ledger.ts'
+import { type KnownTrouble, pauseAfter } from '../receiver/health.ts'
 import type { KnownPace } from '../receiver/pace.ts'
 
-/** The receiver that refuses every delivery alike, if there is one: pushes to it are held. */
-export async function findRefused(db: Database): Promise<{ status: number; since: Date } | undefined> {
+/** The trouble that a push found last, if a receiver is in trouble; `status` null: it is down. */
+export async function findTrouble(db: Database): Promise<{ status: number | null; since: Date } | undefined> {
   const { rows } = await rideOut(() =>
-    sql<{ status: number; since: Date }>`
-      select refused_status as status, trouble_since as since from receivers where refused_status is not null
+    sql<{ status: number | null; since: Date }>`
+      select refused_status as status, trouble_since as since from receivers where trouble_since is not null
       order by trouble_since desc limit 1
     `.execute(db),
   )
   return rows[0]
 }
 
-/** The receiver that was down when a push last tried it, if there is one. */
-export async function findDown(db: Database): Promise<{ since: Date } | undefined> {
-  const { rows } = await sql<{ since: Date }>`
-    select trouble_since as since from receivers where trouble_since is not null and refused_status is null
-    order by trouble_since desc limit 1
-  `.execute(db)
-  return rows[0]
-}
+/** A receiver's key in the table; its URL may hold a secret. */
+export const hashReceiver = (receiverUrl: string) => createHash('sha256').update(receiverUrl).digest()
 
 const ms = (milliseconds: number) => sql`${milliseconds} * interval '1 millisecond'`
-
+const byTrouble = (downMs: number, refusesMs: number) =>
+  sql`case when refused_status is null then ${ms(downMs)} else ${ms(refusesMs)} end`
 /** SQL: the pause between two second attempts. */
-const secondPause = sql`case when refused_status is null then ${ms(outageSecondMs)} else ${ms(refusalSecondMs)} end`
-const tryPauseMax = sql`case when refused_status is null then ${ms(outagePauseMsMax)} else ${ms(refusalTryMs)} end`
+const secondPause = byTrouble(outageSecondMs, refusalSecondMs)
 
 /** SQL: milliseconds until `time`. A time too far ahead comes from a wrong clock, and counts as over. */
 const until = (time: RawBuilder<unknown>, max: RawBuilder<unknown>) => sql<number>`
   coalesce(extract(epoch from case when ${time} - now() between interval '0' and ${max} then ${time} - now() end) * 1000, 0)::double precision`
 
-/** A receiver's key in the table; its URL may hold a secret. */
-export const hashReceiver = (receiverUrl: string) => createHash('sha256').update(receiverUrl).digest()
-
 async function find(db: Database, id: Buffer): Promise<Known> {
-  type Row = KnownTrouble & KnownPace & Known['gzip'] & { isInTrouble: boolean }
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<KnownTrouble & KnownPace & Pick<Known, 'gzip'> & { isInTrouble: boolean }>`
     select trouble_since is not null as "isInTrouble", refused_status as status, tries,
-      ${until(sql`next_at`, tryPauseMax)} as "nextMs", ${until(sql`(second_at + ${secondPause})`, secondPause)} as "secondMs",
+      ${until(sql`next_at`, byTrouble(outagePauseMsMax, refusalTryMs))} as "nextMs",
+      ${until(sql`(second_at + ${secondPause})`, secondPause)} as "secondMs",
       ${until(sql`paused_until`, ms(retryAfterMsMax))} as "pausedMs",
       case when rate_at between now() - ${paceDays} * interval '1 day' and now() then rate end as "allowedRate",
-      takes_gzip as takes, coalesce(refused_gzip_at > now() - ${ms(gzipRefusalMs)}, false) as "isRefused"
+      case when refused_gzip_at > now() - ${ms(gzipRefusalMs)} then 'refused' when takes_gzip then 'takes' end as gzip
     from receivers where url_sha256 = ${id}
   `.execute(db)
   const [found] = rows
-  if (found === undefined)
-    return { trouble: undefined, pace: { pausedMs: 0, allowedRate: null }, gzip: { takes: false, isRefused: false } }
-  const { isInTrouble, status, tries, nextMs, secondMs, pausedMs, allowedRate, takes, isRefused } = found
-  const trouble = isInTrouble ? { status, tries, nextMs, secondMs } : undefined
-  return { trouble, pace: { pausedMs, allowedRate }, gzip: { takes, isRefused } }
+  if (found === undefined) return { trouble: undefined, pace: { pausedMs: 0, allowedRate: null }, gzip: null }
+  const { isInTrouble, pausedMs, allowedRate, gzip, ...trouble } = found
+  return { trouble: isInTrouble ? trouble : undefined, pace: { pausedMs, allowedRate }, gzip }
 }
 
-function statementFor(id: Buffer, what: Write) {
-  switch (what.says) {
+function statementFor(id: Buffer, news: ReceiverNews) {
+  switch (news.says) {
     case 'well':
       return sql`update receivers set trouble_since = null, refused_status = null where url_sha256 = ${id}`
-    case 'down':
+    case 'trouble': {
+      const { status } = news
+      // if it refuses, the next push may try at once
       return sql`
-        insert into receivers as r (url_sha256, trouble_since, next_at) values (${id}, now(), now() + ${ms(pauseAfter(0))})
-        on conflict (url_sha256) do update set
-          trouble_since = now(), refused_status = null, tries = 0, next_at = excluded.next_at
-        where r.trouble_since is null or (${what.instead} and r.refused_status is not null)
+        update receivers set trouble_since = now(), refused_status = ${status}, tries = 0, second_at = null,
+          next_at = now() + ${ms(status === null ? pauseAfter(0) : 0)}
+        where url_sha256 = ${id} and (trouble_since is null or refused_status is distinct from ${status})
       `
-    case 'refuses':
-      // the next push may try at once
+    }
+    case 'try': {
+      const { tries, kind } = news
       return sql`
-        insert into receivers as r (url_sha256, trouble_since, refused_status, next_at)
-        values (${id}, now(), ${what.status}, now())
-        on conflict (url_sha256) do update set
-          trouble_since = now(), refused_status = excluded.refused_status, tries = 0, next_at = now(), second_at = null
-        where r.trouble_since is null or r.refused_status is distinct from excluded.refused_status
+        update receivers set tries = tries + 1, next_at = now() + ${byTrouble(pauseAfter(tries + 1), refusalTryMs)},
+          second_at = case when ${kind === 'second'} then now() else second_at end
+        where url_sha256 = ${id} and trouble_since is not null and tries = ${tries}
+          and (${kind === 'second'} and second_at > now() - (${secondPause}) and second_at <= now()) is not true
       `
+    }
     case 'not made':
       return sql`
         update receivers set tries = tries - 1, next_at = now(),
-          second_at = case when ${what.kind === 'second'} then null else second_at end
-        where url_sha256 = ${id} and trouble_since is not null and tries = ${what.tries}
+          second_at = case when ${news.kind === 'second'} then null else second_at end
+        where url_sha256 = ${id} and trouble_since is not null and tries = ${news.tries}
+      `
+    case 'pace':
+      return sql`
+        update receivers set rate = ${news.allowedRate}, rate_at = now(),
+          paused_until = greatest(
+            now() + ${ms(news.pausedMs)}, case when paused_until <= now() + ${ms(retryAfterMsMax)} then paused_until end)
+        where url_sha256 = ${id}
+      `
+    case 'gzip':
+      return sql`
+        update receivers set takes_gzip = ${news.takes} and coalesce(refused_gzip_at <= now() - ${ms(gzipRefusalMs)}, true),
+          refused_gzip_at = case when ${news.takes} then refused_gzip_at else now() end
+        where url_sha256 = ${id}
       `
   }
 }
@@ -105,6 +109,7 @@ export const databaseReceiver = (db: Database, receiverUrl: string): ReceiverSto
     read: () => find(db, id),
     begin: (isOnlyOne) =>
       rideOut(async () => {
+        await sql`insert into receivers (url_sha256) values (${id}) on conflict do nothing`.execute(db)
         if (isOnlyOne)
           await sql`
             update receivers set trouble_since = null, refused_status = null
@@ -112,44 +117,9 @@ export const databaseReceiver = (db: Database, receiverUrl: string): ReceiverSto
           `.execute(db)
         return await find(db, id)
       }),
-    async take(tries, kind) {
-      const { numAffectedRows } = await rideOut(() =>
-        sql`
-          update receivers set tries = tries + 1,
-            next_at = now() + case when refused_status is null then ${ms(pauseAfter(tries + 1))} else ${ms(refusalTryMs)} end,
-            second_at = case when ${kind === 'second'} then now() else second_at end
-          where url_sha256 = ${id} and trouble_since is not null and tries = ${tries}
-            and (${kind === 'first'} or second_at is null or second_at > now() or second_at <= now() - (${secondPause}))
-        `.execute(db),
-      )
+    async tell(news) {
+      const { numAffectedRows } = await rideOut(() => statementFor(id, news).execute(db))
       return numAffectedRows === 1n
-    },
-    async tell(what) {
-      await rideOut(() => statementFor(id, what).execute(db))
-    },
-    async tellPace({ pausedMs, allowedRate }, isFree) {
-      await rideOut(() =>
-        sql`
-          insert into receivers as r (url_sha256, paused_until, rate, rate_at)
-          values (${id}, now() + ${ms(pausedMs)}, ${allowedRate}, case when ${allowedRate}::float8 is not null then now() end)
-          on conflict (url_sha256) do update set
-            paused_until = case when r.paused_until > now() + ${ms(retryAfterMsMax)} then excluded.paused_until
-              else greatest(r.paused_until, excluded.paused_until) end,
-            rate = case when ${isFree} then null else coalesce(excluded.rate, r.rate) end,
-            rate_at = case when ${isFree} then null else coalesce(excluded.rate_at, r.rate_at) end
-        `.execute(db),
-      )
-    },
-    async tellGzip(takes) {
-      await rideOut(() =>
-        sql`
-          insert into receivers as r (url_sha256, takes_gzip, refused_gzip_at)
-          values (${id}, ${takes}, case when not ${takes} then now() end)
-          on conflict (url_sha256) do update set
-            takes_gzip = excluded.takes_gzip and coalesce(r.refused_gzip_at <= now() - ${ms(gzipRefusalMs)}, true),
-            refused_gzip_at = coalesce(excluded.refused_gzip_at, r.refused_gzip_at)
-        `.execute(db),
-      )
     },
   }
 }

@@ -14,7 +14,7 @@ import type { DeliveryLine, PushLine } from '../../index.ts'
 import type { Live } from '../../matching/listed.ts'
 import { databaseLedger } from '../database/database-ledger.ts'
 import { Planner, type UserPlan } from '../database/planner.ts'
-import { findRefused } from '../database/receivers.ts'
+import { findTrouble } from '../database/receivers.ts'
 import { countUsersElsewhere } from '../database/users-left.ts'
 import { findUsersToServe, isHeld } from '../database/users-to-serve.ts'
 import { toReason, type WeekHold } from '../hold.ts'
@@ -166,11 +166,9 @@ export class Preview {
       else if ('users' in step) yield* this.planSome(step.users, step.kind)
       else yield* this.planPass(step.pass)
     }
-    const refused = request.what === 'user' ? undefined : await findRefused(db)
-    if (refused && this.tally.deliveries > 0) {
-      const { status } = refused
+    const status = request.what === 'user' ? undefined : (await findTrouble(db))?.status
+    if (typeof status === 'number' && this.tally.deliveries > 0)
       yield { type: 'skip', reason: toReason({ by: 'refusal', known: true, status, untilNextMs: 0 }) }
-    }
     if (agenda.verdict?.held === undefined) return
     const left = await agenda.count([], this.users.remembered)
     this.owed += left.free

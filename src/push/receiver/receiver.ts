@@ -1,20 +1,19 @@
 /**
  * The receiver as a run sees it (contract 4.5, 4.12, 4.17): feeds its health, its pace and the compression with the outcomes of this run
- * and, once a second, with the findings of other processes; writes news for them, and reports these.
+ * and, once a second, with the findings of other processes; tells them news, and reports these.
  */
 import type { Clock, Timer } from '../../base/clock.ts'
 import { alikeInARow, outageLookMs } from '../../base/limits.ts'
 import type { AttemptOutcome } from '../../deliveries/attempt.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
-import type { Known, Ledger } from '../ledger.ts'
+import type { Known, Ledger, ReceiverNews, ReceiverStore } from '../ledger.ts'
 import type { PushReporter } from '../reporter.ts'
 import type { Wire } from '../wire.ts'
 import {
   ask,
   type Event,
   type Health,
-  hasTry,
   maySend,
   type Permission,
   pauseAfter,
@@ -24,9 +23,9 @@ import {
   unproven,
   type Work,
   type Write,
+  well,
 } from './health.ts'
-import { PaceWatch } from './pace-watch.ts'
-import { ReceiverRow } from './receiver-row.ts'
+import { Pace } from './pace.ts'
 
 /** Whether first attempts go out compressed (contract 4.17); `auto`: once an answer has said that the receiver takes that. */
 export type CompressMode = 'auto' | 'gzip' | 'off'
@@ -44,52 +43,54 @@ export interface ReceiverContext {
   wire: Wire
   clock: Clock
   settings: ReceiverSettings
-  /**
-   * `trouble`: a push stops while the receiver is in trouble. `recovery`: the push goes on regardless, and records that the receiver is
-   * well again. `nothing`: neither.
-   */
-  looksFor: 'trouble' | 'recovery' | 'nothing'
-  /** The push goes on even if the receiver's successes show nothing. */
+  /** The push stops while the receiver is in trouble, and slows down if it asks for less. */
+  heeds: boolean
+  /** The push goes on regardless of trouble, and its first success ends a trouble that others see. */
   accepts: boolean
   /** Whether the trouble that an earlier push found is reported. */
   tellsAgain: boolean
   reporter: PushReporter
 }
 
-const isTrouble = ({ is }: Health) => is === 'down' || is === 'refuses'
+const kindOf = ({ attempt }: Pick<RecordedAttempt, 'attempt'>): AttemptKind => (attempt === 1 ? 'first' : 'second')
 
 export class Receiver {
-  readonly pace: PaceWatch
-
   private readonly context: ReceiverContext
   private readonly rules: Rules
-  private readonly row: ReceiverRow
-  private gzip: Known['gzip'] = { takes: false, isRefused: false }
-  private health: Health = unproven
-  private hasBegun = false
+  private readonly row: ReceiverStore
+  private readonly pace: Pace
+  private health: Health
+  private gzip: Known['gzip'] = null
+  /** The last statement on the row, and how many of them told news. */
+  private last: Promise<unknown> = Promise.resolve()
+  private told = 0
   private onChange = () => {}
   private timer: Timer | undefined
-  private looking: Promise<void> | undefined
-  /** How the last attempt without an answer below 500 ended. */
-  private lastFailure: string | undefined
 
   constructor(context: ReceiverContext) {
-    const { ledger, settings, looksFor, accepts, reporter, clock } = context
-    const looks = looksFor === 'trouble'
+    const { ledger, settings, heeds, accepts } = context
+    const looks = heeds && !accepts
     this.context = context
     this.rules = { patienceMs: looks ? settings.outageMs : 0, refusals: looks, empty: !accepts, inARow: alikeInARow }
-    this.row = new ReceiverRow(ledger.receiver(settings.receiverUrl))
-    this.pace = new PaceWatch({ clock, row: this.row, settings, follows: looksFor !== 'nothing', reporter })
+    this.row = ledger.receiver(settings.receiverUrl)
+    this.pace = new Pace(settings.ratePerSecond, { retryDelayMs: settings.retryDelayMs })
+    this.health = accepts ? { ...well, stands: heeds } : unproven
   }
 
   /** Whether first attempts that are recorded now go out compressed. */
   get usesGzip(): boolean {
     const { compress } = this.context.settings
-    return compress === 'gzip' || (compress === 'auto' && this.gzip.takes)
+    return compress === 'gzip' || (compress === 'auto' && this.gzip === 'takes')
   }
 
+  /** Attempts a second that may begin; undefined: no limit. */
+  get ratePerSecond(): number | undefined {
+    return this.pace.ratePerSecond
+  }
+
+  /** Whether this process may make a try, or is making one. */
   get hasTry(): boolean {
-    return hasTry(this.health)
+    return this.health.is === 'trouble' && this.health.mine !== undefined
   }
 
   /** Whether an attempt that is recorded may go out, beside those on the wire. */
@@ -98,20 +99,42 @@ export class Receiver {
   }
 
   ask(work: Work): Permission {
-    return ask(this.health, work, this.context.clock.now(), this.rules)
+    return ask(this.health, work, this.now, this.rules)
+  }
+
+  /** The ready attempt that may begin now at this pace, and is counted; or the milliseconds until one may. */
+  take(ready: readonly RecordedAttempt[]): RecordedAttempt | number {
+    let waitMs = Number.POSITIVE_INFINITY
+    for (const kind of ['second', 'first'] as const) {
+      // without a limit all go in their order
+      const next = this.pace.isSlowed ? ready.find((attempt) => kindOf(attempt) === kind) : ready[0]
+      if (next === undefined) continue
+      const untilNext = this.pace.take(this.now, kindOf(next))
+      if (untilNext <= 0) return next
+      waitMs = Math.min(waitMs, untilNext)
+    }
+    return waitMs
+  }
+
+  /** How long no second attempt may begin: first attempts show whether the receiver takes any again. */
+  untilSecond(): number {
+    const waitMs = this.pace.untilSecond(this.now)
+    // a turn of a few milliseconds is the loop's to wait for
+    return waitMs > 50 ? waitMs : 0
   }
 
   /** Begins to read the findings of others; `onChange` is called when more or fewer attempts may be made than before. */
   async begin(onChange: () => void): Promise<void> {
-    const { looksFor } = this.context
+    const { heeds, clock } = this.context
     this.onChange = onChange
-    if (this.hasBegun) {
-      await this.apply({ is: 'firsts again' })
-      await this.look()
-    } else this.learn(await this.row.write((row) => row.begin(looksFor !== 'nothing')), true)
-    this.hasBegun = true
-    if (looksFor === 'nothing') return
-    this.timer = this.context.clock.every(outageLookMs, () => void this.look())
+    await this.apply({ is: 'firsts again' })
+    this.learn(await this.inTurn(() => this.row.begin(heeds)), true)
+    if (!heeds) return
+    // without the database looks do not pile up
+    let looking: Promise<void> | undefined
+    this.timer = clock.every(outageLookMs, () => {
+      looking ??= this.look().finally(() => (looking = undefined))
+    })
   }
 
   /** Stops looking until it begins again. */
@@ -119,94 +142,92 @@ export class Receiver {
     this.context.clock.cancel(this.timer)
   }
 
-  /** Writes the remaining news for others. `cutShort`: attempts are left. */
+  /** Tells others the remaining news. `cutShort`: attempts are left. */
   async end(cutShort: boolean): Promise<void> {
-    await this.looking
     await this.noteNotMade()
     await this.apply({ is: 'end', cutShort })
-    await this.pace.end()
+    if (this.context.heeds) await this.tellPace()
   }
 
   /** Reads the findings of other processes. An absent database is reported by other statements. */
-  look(): Promise<void> {
-    if (this.context.looksFor === 'nothing') return Promise.resolve()
-    this.looking ??= this.exchange()
-      .catch(() => {})
-      .finally(() => {
-        this.looking = undefined
-      })
-    return this.looking
-  }
-
-  /** Like `look`, but includes findings that come after a look under way has read. */
-  async lookAnew(): Promise<void> {
-    await this.looking
-    await this.look()
+  async look(): Promise<void> {
+    if (!this.context.heeds) return
+    const { told } = this
+    const known = await this.inTurn(() => this.row.read()).catch(() => undefined)
+    // what this process has found meanwhile is newer
+    if (known && told === this.told) this.learn(known, false)
   }
 
   /** Notes the outcome of an attempt. The promise settles once other processes can see it. */
   async note(attempt: RecordedAttempt, outcome: AttemptOutcome): Promise<void> {
-    const sign = signOf(outcome)
-    if (sign.is === 'down') this.lastFailure = outcome.error ?? ''
-    const event = { is: 'outcome', attempt: attempt.attempt, sign } as const
-    const writes = [
-      this.pace.note(attempt, outcome),
-      this.apply(event, outcome.httpStatus),
-      this.noteGzip(outcome),
-    ].filter((write) => write !== undefined)
-    if (writes.length > 0) await Promise.all(writes)
+    const event = { is: 'outcome', attempt: attempt.attempt, sign: signOf(outcome) } as const
+    const writes = [this.notePace(attempt, outcome), this.apply(event), this.noteGzip(outcome)]
+    // without news it does not yield: the loop's next statement takes the outcome along
+    if (writes.some((write) => write !== undefined)) await Promise.all(writes)
+  }
+
+  private notePace(attempt: RecordedAttempt, outcome: AttemptOutcome): Promise<unknown> | undefined {
+    const { heeds, reporter } = this.context
+    const { httpStatus, retryAfterMs, durationMs } = outcome
+    if (!heeds) return undefined
+    const answer = { status: httpStatus ?? undefined, retryAfterMs: retryAfterMs ?? undefined, durationMs }
+    const { isSlowed } = this.pace
+    if (!this.pace.note({ kind: kindOf(attempt), ...answer }, this.now)) return undefined
+    if (!isSlowed) reporter.note(`The receiver asks for less (HTTP ${httpStatus}): slowing down.`)
+    this.reportPace()
+    return this.tellPace()
+  }
+
+  private reportPace(): void {
+    const { pace } = this
+    this.context.reporter.pace(pace.isSlowed ? (pace.allowedRate(this.now) ?? pace.ratePerSecond) : undefined)
+  }
+
+  private tellPace(): Promise<unknown> {
+    return this.tell({ says: 'pace', ...this.pace.known(this.now) })
   }
 
   /** With `auto` a 415 turns compression off, and an `Accept-Encoding` counts for nothing for a while after one. */
-  private noteGzip({ httpStatus, acceptsGzip }: AttemptOutcome): Promise<void> | undefined {
-    const { takes, isRefused } = this.gzip
-    const takesNow = httpStatus !== 415 && (takes || (acceptsGzip && !isRefused))
-    if (this.context.settings.compress !== 'auto' || takesNow === takes) return undefined
-    this.gzip = { takes: takesNow, isRefused: isRefused || !takesNow }
-    return this.row.write((row) => row.tellGzip(takesNow))
+  private noteGzip({ httpStatus, acceptsGzip }: AttemptOutcome): Promise<unknown> | undefined {
+    const { gzip } = this
+    if (gzip === 'takes' && httpStatus === 415) this.gzip = 'refused'
+    else if (gzip === null && acceptsGzip && httpStatus !== 415) this.gzip = 'takes'
+    if (this.context.settings.compress !== 'auto' || this.gzip === gzip) return undefined
+    return this.tell({ says: 'gzip', takes: this.gzip === 'takes' })
   }
 
   /** `attempt`, or the attempt for a granted try, could not be made. */
   async noteNotMade(attempt?: RecordedAttempt): Promise<void> {
-    if (attempt) this.pace.noteNotMade(attempt)
+    if (attempt) this.pace.noteNotMade(kindOf(attempt))
     await this.apply({ is: 'not made' })
   }
 
   /** All first attempts are made. Returns whether that changes what may be made. */
   async noteNoFirstsLeft(): Promise<boolean> {
     const before = this.health
-    const isInQuestion = (before.is === 'unproven' && before.stands !== 'second') || before.is === 'doubted'
     // a run with too few attempts to see trouble itself may learn of it from another run
-    if (isInQuestion) await this.look()
+    await this.look()
     await this.apply({ is: 'no firsts left' })
     return this.health !== before
   }
 
   /** During trouble, when a try is due: whether this process, and no other, makes one attempt now. */
   async takeTry(kind: AttemptKind, stop: AbortSignal): Promise<boolean> {
-    if (this.health.is === 'down' && !(await this.showsLife(kind))) {
+    if (this.health.is === 'trouble' && this.health.status === null && !(await this.showsLife(kind))) {
       await this.apply({ is: 'no sign' })
       return false
     }
     // others may have found or tried something meanwhile
-    const next = kind === 'first' ? ({ is: 'first' } as const) : ({ is: 'second', inMs: 0 } as const)
-    if (stop.aborted || this.ask({ open: 0, isIdle: true, next }).is !== 'try' || !('tries' in this.health))
-      return false
-    const { tries } = this.health
-    if (await this.row.write((row) => row.take(tries, kind))) {
-      await this.apply({ is: 'granted', kind })
-      return true
+    const { health } = this
+    const permission = this.ask({ open: 0, isIdle: true, next: { is: kind } })
+    if (stop.aborted || health.is !== 'trouble' || permission.is !== 'try') return false
+    if (!(await this.tell({ says: 'try', tries: health.tries, kind }))) {
+      await this.look()
+      // nobody else sees the outage: this process tries by itself
+      if (this.health.is !== 'trouble' || this.health.shared) return false
     }
-    await this.lookAnew()
-    // nobody else sees the outage: this process tries by itself
-    if (this.health.is !== 'down' || this.health.shared) return false
     await this.apply({ is: 'granted', kind })
     return true
-  }
-
-  /** Nothing can be tried for a while. */
-  async noteNoSign(): Promise<void> {
-    await this.apply({ is: 'no sign' })
   }
 
   /**
@@ -219,59 +240,65 @@ export class Receiver {
     return answer.kind === 'answer' && answer.status < 500
   }
 
-  private async exchange(): Promise<void> {
-    await this.pace.share()
-    const known = await this.row.read()
-    if (known) this.learn(known, false)
+  private get now(): number {
+    return this.context.clock.now()
   }
 
   private learn({ trouble, pace, gzip }: Known, begins: boolean): void {
-    const { looksFor } = this.context
     this.gzip = gzip
-    this.pace.learn(pace)
-    if (looksFor === 'trouble') void this.apply({ is: 'row', known: trouble, begins })
-    else if (begins && looksFor === 'recovery') this.health = { is: 'accepted', stands: trouble !== undefined }
+    if (!this.context.heeds) return
+    this.pace.learn(pace, this.now)
+    this.reportPace()
+    if (!this.context.accepts) void this.apply({ is: 'row', known: trouble, begins })
   }
 
-  private apply(event: Event, httpStatus: number | null = null): Promise<void> | undefined {
+  /** Returns a promise that settles once other processes can see what is news to them. */
+  private apply(event: Event): Promise<unknown> | undefined {
     const before = this.health
-    const { health, write } = step(before, event, this.context.clock.now(), this.rules)
-    this.health = health
-    if (health !== before) this.tell(before, write, event, httpStatus)
-    return write && this.row.write((row) => row.tell(write))
+    const { health, write } = step(before, event, this.now, this.rules)
+    if (health !== before) {
+      this.health = health
+      this.report(before, write)
+      this.onChange()
+    }
+    return write && this.tell(write)
   }
 
-  private tell(before: Health, write: Write | undefined, event: Event, httpStatus: number | null): void {
-    const { health } = this
-    if (health.is !== before.is) {
-      const { reporter, tellsAgain } = this.context
-      if (isTrouble(before) || isTrouble(health)) reporter.waits(health.is === 'down' ? 'the receiver' : undefined)
-      const note = describeChange(before, health, write, event, { httpStatus, lastFailure: this.lastFailure })
-      const isOld = 'known' in health && health.known
-      if (note !== undefined && (tellsAgain || !isOld)) reporter.note(note)
-    }
-    this.onChange()
+  private tell(news: ReceiverNews): Promise<boolean> {
+    this.told++
+    return this.inTurn(() => this.row.tell(news))
+  }
+
+  /** Trouble and recovery cannot overtake each other. */
+  private inTurn<T>(statement: () => Promise<T>): Promise<T> {
+    const turn = this.last.then(statement, statement)
+    this.last = turn
+    return turn
+  }
+
+  private report(before: Health, write: Write | undefined): void {
+    const { health, context } = this
+    if (health.is === before.is || (health.is !== 'trouble' && before.is !== 'trouble')) return
+    const isDown = health.is === 'trouble' && health.status === null
+    context.reporter.waits(isDown ? 'the receiver' : undefined)
+    const note = describeChange(before, health, write)
+    const isOld = health.is === 'trouble' && health.known
+    if (note !== undefined && (context.tellsAgain || !isOld)) context.reporter.note(note)
   }
 }
 
 /** A sentence for people when the receiver went down or is out of trouble. */
-function describeChange(
-  before: Health,
-  health: Health,
-  write: Write | undefined,
-  event: Event,
-  { httpStatus, lastFailure }: { httpStatus: number | null; lastFailure: string | undefined },
-): string | undefined {
-  if (health.is === 'down') {
+function describeChange(before: Health, health: Health, write: Write | undefined): string | undefined {
+  if (health.is === 'trouble') {
+    if (health.status !== null) return undefined
     if (health.known) return 'The receiver is down, as a push before this one found: trying it.'
-    if (write?.says !== 'down') return 'The receiver is down, as another push found: waiting for it.'
-    const attempts = write.instead ? 'attempts' : 'first attempts'
-    const why = lastFailure === undefined ? '' : `; the last: ${lastFailure}`
-    return `The receiver is down: ${write.inARow} ${attempts} in a row failed${why}. Trying again after ${pauseAfter(0) / 1_000} s, then after twice as long each time.`
+    if (write?.says !== 'trouble') return 'The receiver is down, as another push found: waiting for it.'
+    const attempts = before.is === 'open' && before.stands ? 'attempts' : 'first attempts'
+    return `The receiver is down: ${write.inARow} ${attempts} in a row failed; the last: ${write.error}. Trying again after ${pauseAfter(0) / 1_000} s, then after twice as long each time.`
   }
-  if (health.is === 'over' || (before.is !== 'down' && before.is !== 'refuses')) return undefined
-  if (event.is === 'row') return 'The receiver answers otherwise, as another push found: going on.'
-  const what = before.is === 'down' ? 'answers again' : `no longer answers HTTP ${before.status} to everybody`
-  const then = 'stands' in health ? `HTTP ${httpStatus} came, so other second attempts wait` : 'going on'
+  if (health.is === 'over' || before.is !== 'trouble') return undefined
+  const what = before.status === null ? 'answers again' : `no longer answers HTTP ${before.status} to everybody`
+  const { alike } = health
+  const then = alike?.is === 'failure' ? `HTTP ${alike.httpStatus} came, so other second attempts wait` : 'going on'
   return `The receiver ${what}: ${then}.`
 }
