@@ -30,20 +30,15 @@ const rowsOf = (outcomes: readonly object[]) =>
   )`
 const isOfOutcome = sql<boolean>`(t.hook_id = o."hookId" and t.version_id = o."versionId" and t.kind = o.kind)`
 
-/** The changes besides those of the triggers themselves. */
-export interface RecordedTriggers {
-  /** The hooks that were switched off. */
-  offIds: string[]
-  /** How many due triggers ended with their hook, or were set aside with it, without an attempt under way. */
-  ended: number
-}
-
-/** Records outcomes, the oldest first, of triggers that the process has marked. */
+/**
+ * Records outcomes, the oldest first, of triggers that the process has marked. Returns the hooks that were switched off, and how many due
+ * triggers ended with their hook, or were set aside with it, without an attempt under way.
+ */
 export async function recordTriggers(
   db: Database,
   { ids, dueUntil }: Pick<TriggerWorker, 'ids' | 'dueUntil'>,
   outcomes: readonly TriggerToRecord[],
-): Promise<RecordedTriggers> {
+): Promise<{ offIds: string[]; ended: number }> {
   const hookIds = [...new Set(outcomes.map(({ hookId }) => hookId))]
   const endsOthers = outcomes.some((outcome) => outcome.gone || outcome.abandoned)
   return await db.transaction().execute(async (transaction) => {

@@ -66,13 +66,6 @@ interface TriggerLoopContext extends TriggerContext {
 }
 
 const noCounts = { delivered: 0, failed: 0, abandoned: 0, removed: 0, ended: 0, dropped: 0, waiting: 0, left: 0 }
-type TriggerCounts = typeof noCounts
-
-interface Sent {
-  row: TriggerToRecord
-  lane: Lane
-  line: TriggerLine
-}
 
 const lookAgainMs = 1_000
 /** Limits the leads under way, so that a large one is sent beside few others. In memory a lead takes several times its bytes. */
@@ -93,7 +86,8 @@ export class TriggerLoop {
   private readonly pace = new HostPace()
   private readonly sleeper: Sleeper
   /** What is to be recorded. */
-  private readonly sent: Sent[] = []
+  private readonly sent: { row: TriggerToRecord; lane: Lane; line: TriggerLine }[] = []
+  private recording: Promise<void> | undefined
   private bytesUnderWay = 0
   private readonly counts = { ...noCounts }
   /** Until when triggers must be due for the first round, and the latest one, as `timestamptz`. */
@@ -122,12 +116,12 @@ export class TriggerLoop {
    * Takes the duty, and sends until nothing is due and nobody asked for another round, for at most `leftMs` with all that remains then. The
    * duty is given back if nothing is left. Sends nothing if another run is at work.
    */
-  async run(leftMs: number): Promise<TriggerCounts> {
+  async run(leftMs: number): Promise<typeof noCounts> {
     if ((await this.takeDuty()) === undefined) return noCounts
     const timer = setTimeout(() => this.over.abort(), Math.max(0, leftMs - this.timeoutMs - recordingMs))
     try {
       await this.beginRound()
-      do await Promise.all([this.record(), this.begin()])
+      do await this.begin()
       while (!(await this.isOver()))
     } catch (error) {
       this.fail(error)
@@ -137,7 +131,7 @@ export class TriggerLoop {
     const wasStopped = stop.aborted
     this.over.abort()
     while (!this.lanes.isIdle) await this.sleeper.sleep(lookAgainMs)
-    await Promise.allSettled([this.looking, this.http.close()])
+    await Promise.allSettled([this.looking, this.recording, this.http.close()])
     if (this.failure !== undefined) throw this.failure
     const { left, waiting } = await this.on((db) => countLeft(db, { dueUntil, startedAt }, this.context.again))
     return { ...this.counts, waiting, left: wasStopped ? left : 0 }
@@ -203,8 +197,7 @@ export class TriggerLoop {
 
   /** Whether the run has ended; if not, waits until a lane may be ready, or something wakes the loop. */
   private async isOver(): Promise<boolean> {
-    if (this.sent.length > 0) return false
-    if (this.stop.aborted && this.lanes.isIdle) return true
+    if (this.stop.aborted && this.lanes.isIdle && !this.recording) return true
     let untilMs = lookAgainMs
     if (!this.stop.aborted && this.lanes.room > 0) {
       if (this.findReady().length > 0) return false
@@ -318,28 +311,36 @@ export class TriggerLoop {
     }
     const row = { ...outcome, hookId, versionId, kind, leadId, abandoned, failures: lane.failures, pauseMs }
     this.sent.push({ row, lane, line })
+    this.recording ??= this.record().catch((error) => {
+      this.recording = undefined
+      this.fail(error)
+    })
   }
 
+  /** Records what came of attempts, beside the statements that begin others: neither waits for the other. */
   private async record(): Promise<void> {
     const { onTrigger, onNote } = this.context
-    const sent = [...this.sent]
-    const rows = sent.map(({ row }) => row)
-    if (rows.length === 0) return
-    const { offIds, ended } = await this.on((db) => recordTriggers(db, this.now, rows))
-    this.counts.ended += ended
-    await this.on((db) => recordHookAnswers(db, rows))
-    for (const id of offIds) {
-      const lane = this.lanes.get(id)
-      if (lane) lane.isClosed = true
-      onNote(
-        `The hook ${id} is switched off: three days of attempts failed. What it missed is kept for \`trigger --again\`.`,
-      )
+    while (this.sent.length > 0) {
+      const sent = [...this.sent]
+      const rows = sent.map(({ row }) => row)
+      const { offIds, ended } = await this.on((db) => recordTriggers(db, this.now, rows))
+      this.counts.ended += ended
+      await this.on((db) => recordHookAnswers(db, rows))
+      for (const id of offIds) {
+        const lane = this.lanes.get(id)
+        if (lane) lane.isClosed = true
+        onNote(
+          `The hook ${id} is switched off: three days of attempts failed. What it missed is kept for \`trigger --again\`.`,
+        )
+      }
+      this.sent.splice(0, sent.length)
+      for (const { lane, row, line } of sent) {
+        lane.inHand.delete(nameOf(row))
+        this.counts[line.status]++
+        onTrigger(line, row.durationMs)
+      }
+      this.sleeper.wake()
     }
-    this.sent.splice(0, sent.length)
-    for (const { lane, row, line } of sent) {
-      lane.inHand.delete(nameOf(row))
-      this.counts[line.status]++
-      onTrigger(line, row.durationMs)
-    }
+    this.recording = undefined
   }
 }
