@@ -152,7 +152,7 @@ export class PushLoop {
 
   private async askReceiver(): Promise<Permission> {
     let permission = this.receiver.ask(this.work)
-    if (permission.is !== 'go' && !this.receiver.hasTry) {
+    if (!this.receiver.maySend(0)) {
       // the trouble must not cost attempts that were recorded before it
       await this.attempts.takeBack()
       permission = this.receiver.ask(this.work)

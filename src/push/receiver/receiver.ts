@@ -88,11 +88,6 @@ export class Receiver {
     return this.pace.ratePerSecond
   }
 
-  /** Whether this process may make a try, or is making one. */
-  get hasTry(): boolean {
-    return this.health.is === 'trouble' && this.health.mine !== undefined
-  }
-
   /** Whether an attempt that is recorded may go out, beside those on the wire. */
   maySend(onWire: number): boolean {
     return maySend(this.health, onWire)
