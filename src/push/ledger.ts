@@ -69,11 +69,11 @@ export interface UserStore {
   findOwedSubscription(untilNone: boolean): AsyncGenerator<UserToServe[]>
   /** The ids of those of `users` who no longer exist. */
   findRemoved(users: readonly UserToServe[]): Promise<Set<number>>
-  /** Those of `userIds` for whom the run has begun a delivery. */
-  findBegun(runId: number, userIds: readonly number[]): Promise<Set<number>>
 
   // one try
 
+  /** Those of `userIds` for whom the run has begun a delivery. */
+  findBegun(runId: number, userIds: readonly number[]): Promise<Set<number>>
   /**
    * Takes the next range of at most `size` users behind `cursor` for the worker, and returns its users. An empty list: none are left.
    * Undefined: the worker has lost its lease, or another server answers than it knows.
@@ -100,6 +100,13 @@ export interface DueLook {
 /** Deliveries and their attempts: `deliveries/` says what each does. */
 export interface AttemptStore {
   isAnythingAbandoned(): Promise<boolean>
+  /** Gives back the waiting deliveries of a process and yields them: due `now`, or `then`, at their own time. */
+  giveBack(workerIds: readonly number[], due: 'now' | 'then'): AsyncGenerator<LedgerDelivery>
+  /** Makes deliveries due now that were put off because a clock was ahead. */
+  endFarPauses(): Promise<void>
+
+  // one try
+
   /**
    * Ends deliveries that get no further attempt. Returns them, and those that an erasure has ended, except `known`: all have to be
    * reported.
@@ -122,15 +129,8 @@ export interface AttemptStore {
     workerIds: readonly number[],
     attempt: Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>,
   ): Promise<LedgerDelivery[]>
-  /** Gives back the waiting deliveries of a process and yields them: due `now`, or `then`, at their own time. */
-  giveBack(workerIds: readonly number[], due: 'now' | 'then'): AsyncGenerator<LedgerDelivery>
   /** The milliseconds until the next attempt is due; null if none waits. */
   findNextDue(look: DueLook): Promise<number | null>
-  /** Makes deliveries due now that were put off because a clock was ahead. */
-  endFarPauses(): Promise<void>
-
-  // one try
-
   recordPushes<Push extends PlannedPush>(
     by: { workerId: number; server: string; runId: number; period: string; attemptsMax: number; gzip?: boolean },
     pushes: readonly Push[],

@@ -62,19 +62,19 @@ export function modelLedger(model: LedgerModel, way: Way): Ledger {
       }
     },
     findRemoved: (some) => surely('findRemoved', () => model.findRemoved(some)),
-    findBegun: (...of) => surely('findBegun', () => model.findBegun(...of)),
+    findBegun: (...of) => once('findBegun', () => model.findBegun(...of)),
     takeRange: (range) => once('takeRange', () => model.takeRange(range)),
     releaseRanges: (...of) => once('releaseRanges', () => model.releaseRanges(...of)),
   }
   const attempts: AttemptStore = {
     isAnythingAbandoned: () => surely('isAnythingAbandoned', () => model.isAnythingAbandoned()),
-    endAbandoned: (of) => surely('endAbandoned', () => model.endAbandoned(of)),
-    takeBack: (...of) => surely('takeBack', () => model.takeBack(...of)),
-    endErased: (...of) => surely('endErased', () => model.endErased(...of)),
+    endAbandoned: (of) => once('endAbandoned', () => model.endAbandoned(of)),
+    takeBack: (...of) => once('takeBack', () => model.takeBack(...of)),
+    endErased: (...of) => once('endErased', () => model.endErased(...of)),
     async *giveBack(...of) {
       yield* await surely('giveBack', () => model.giveBack(...of))
     },
-    findNextDue: (look) => surely('findNextDue', () => model.findNextDue(look)),
+    findNextDue: (look) => once('findNextDue', () => model.findNextDue(look)),
     endFarPauses: () => surely('endFarPauses', () => model.endFarPauses()),
     recordPushes: (...of) => once('recordPushes', () => model.recordPushes(...of)),
     recordOutcomes: (...of) => once('recordOutcomes', () => model.recordOutcomes(...of)),

@@ -9,11 +9,12 @@ import type { PushLine } from '../../src/index.ts'
 import { PushLoop } from '../../src/push/attempts/loop.ts'
 import type { LoopContext } from '../../src/push/attempts/loop-context.ts'
 import { Receiver } from '../../src/push/receiver/receiver.ts'
+import { tellAbsence } from '../../src/push/run/absence.ts'
 import { RunRecords } from '../../src/push/run/run-records.ts'
 import { PlannedPushes } from '../../src/push/whom/planned-pushes.ts'
 import { UserCount } from '../../src/push/whom/user-count.ts'
 import { LedgerModel } from '../simulate/ledger-model.ts'
-import { modelLedger } from '../simulate/model-ledger.ts'
+import { modelLedger, type Way } from '../simulate/model-ledger.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
 
 /** All that needs no time. */
@@ -81,20 +82,33 @@ interface Start {
   /** Waits before a statement of that name is carried out. */
   gate?(statement: string): Promise<void> | undefined
   take?: Receiver['take']
+  /** The statement that finds the database away once. */
+  absent?: string
 }
 
 /** A loop that serves its users one by one, with answers that the test gives. */
-async function start({ clock, users, concurrency, gate = () => undefined, take }: Start) {
+async function start({ clock, users, concurrency, gate = () => undefined, take, absent }: Start) {
   const model = new LedgerModel(() => clock.now())
   const statements: string[] = []
-  const ledger = modelLedger(model, {
+  const lines: PushLine[] = []
+  const notes: string[] = []
+  const reporter = collectingReporter(lines, notes)
+  const way: Way = {
     async call(what, statement) {
       statements.push(what)
       await gate(what)
+      if (what === absent && statements.indexOf(what) === statements.length - 1) throw new Error(`no answer to ${what}`)
       return statement()
     },
-    rideOut: (work) => work(false),
-  })
+    async rideOut(work, onAway) {
+      if (absent === undefined) return await work(false)
+      return await work(false).catch((error) => {
+        onAway?.(error)
+        return work(true)
+      })
+    },
+  }
+  const ledger = tellAbsence(modelLedger(model, way), reporter)
   for (let id = 1; id <= users; id++)
     model.addUser({ id, email: `${id}@example.com`, receiverKey: 'k', homeKey: '1', subscribed: true, places: ['1'] })
   const answers: ((outcome: AttemptOutcome) => void)[] = []
@@ -108,8 +122,6 @@ async function start({ clock, users, concurrency, gate = () => undefined, take }
   })
   const run = { id: runId, ...started }
   const { signal: stop } = new AbortController()
-  const lines: PushLine[] = []
-  const reporter = collectingReporter(lines)
   const receiver = new Receiver({
     ...{ ledger, wire, clock, reporter, heeds: false, accepts: false, tellsAgain: false },
     settings: {
@@ -131,7 +143,7 @@ async function start({ clock, users, concurrency, gate = () => undefined, take }
   }
   const loop = new PushLoop(context, planned.ofUsers([...model.state.users.values()], 'single'))
   const count = (what: string) => statements.filter((statement) => statement === what).length
-  return { ending: loop.run(), answers, count, lines, worker }
+  return { ending: loop.run(), answers, count, lines, notes, worker }
 }
 
 // The pace's first timer stood: what an answer let go sooner waited for up to a minute.
@@ -223,3 +235,21 @@ test('if recording fails for good the loop fails, but still makes what is under 
   assert.equal(lines.length, 3)
   await worker.stop()
 })
+
+// A statement of the loop rode the absence out by itself: for two minutes nobody was told why the push stood still.
+for (const absent of ['recordPushes', 'recordOutcomes', 'recordDue', 'endAbandoned', 'findNextDue']) {
+  test(`if the database is away at ${absent}, the push says so, and that it goes on`, async () => {
+    const clock = new TurnedClock()
+    const { answers, lines, notes, ending, worker } = await start({ clock, users: 1, concurrency: 1, absent })
+    await clock.turn(1_000)
+    answers[0]?.(taken)
+    await clock.turn(1_000)
+    assert.deepEqual(await ending, { is: 'done' })
+    assert.equal(lines.length, 1)
+    assert.match(
+      notes.join(' '),
+      new RegExp(`^The database is away \\(no answer to ${absent}\\).* The database answers again: going on\\.$`),
+    )
+    await worker.stop()
+  })
+}

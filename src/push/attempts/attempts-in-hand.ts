@@ -114,11 +114,10 @@ export class AttemptsInHand {
 
   private async endAbandoned(): Promise<void> {
     const { ledger, worker, scope } = this.context
-    const ended = await ledger.attempts.endAbandoned({
-      workerIds: worker.ids,
-      takeover: scope.takeover,
-      known: this.keys(),
-    })
+    const { takeover } = scope
+    const ended = await ledger.rideOut(() =>
+      ledger.attempts.endAbandoned({ workerIds: worker.ids, takeover, known: this.keys() }),
+    )
     await this.countUsers(ended)
     this.tell(ended)
     await ledger.rideOut(() => worker.renew())
@@ -138,7 +137,7 @@ export class AttemptsInHand {
     const { ledger, run, users } = this.context
     const ids = deliveries.flatMap(({ runId, userId }) => (runId === run.id ? [] : [userId]))
     if (ids.length === 0) return
-    const begun = users.hasForgotten ? await ledger.users.findBegun(run.id, ids) : undefined
+    const begun = users.hasForgotten ? await ledger.rideOut(() => ledger.users.findBegun(run.id, ids)) : undefined
     for (const id of ids) if (!begun?.has(id)) users.add(id, true)
   }
 
@@ -239,7 +238,8 @@ export class AttemptsInHand {
   /** Gives up an attempt whose body can no longer be built, since one of its listings was erased: a first one is due without it. */
   async endErased(attempt: RecordedAttempt): Promise<void> {
     const { ledger, worker } = this.context
-    this.noteTakenBack([attempt], await ledger.attempts.endErased(worker.ids, attempt))
+    const ended = await ledger.rideOut(() => ledger.attempts.endErased(worker.ids, attempt))
+    this.noteTakenBack([attempt], ended)
   }
 
   /** Takes back recorded attempts that were not made, including `unmade`, which was taken: they are due again. */
@@ -248,7 +248,8 @@ export class AttemptsInHand {
     const unsent = unmade === undefined ? this.ready : [...this.ready, unmade]
     if (unsent.length === 0) return
     this.ready = []
-    this.noteTakenBack(unsent, await ledger.attempts.takeBack(worker.ids, unsent))
+    const ended = await ledger.rideOut(() => ledger.attempts.takeBack(worker.ids, unsent))
+    this.noteTakenBack(unsent, ended)
   }
 
   private noteTakenBack(attempts: readonly RecordedAttempt[], ended: readonly LedgerDelivery[]): void {

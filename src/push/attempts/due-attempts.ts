@@ -78,7 +78,9 @@ export class DueAttempts {
   async noteNext(only: AttemptKind | undefined, taken = 1): Promise<void> {
     // not later: news that arrive during the query must not be lost
     for (const kind of kindsOf(only)) this.at[kind] = Number.POSITIVE_INFINITY
-    const ms = await this.context.ledger.attempts.findNextDue({ ...this.look(only), from: this.from })
+    const { ledger } = this.context
+    const look = () => ledger.attempts.findNextDue({ ...this.look(only), from: this.from })
+    const ms = await ledger.rideOut(look)
     if (ms === null) return
     for (const kind of kindsOf(only)) this.note(kind, Math.max(ms > 0 ? ms + 2 : 0, taken === 0 ? lockedMs : 0))
   }

@@ -63,18 +63,18 @@ const usersOf = (db: Database): UserStore => ({
   findWithoutQueries: (scope) => findUsersWithoutQueries(db, scope),
   findOwedSubscription: (untilNone) => findUsersOwedSubscription(db, untilNone),
   findRemoved: (users) => rideOut(() => findRemoved(db, users)),
-  findBegun: (runId, userIds) => rideOut(() => findUsersBegun(db, runId, userIds)),
+  findBegun: (runId, userIds) => findUsersBegun(db, runId, userIds),
   takeRange: (range) => takeRange(db, range),
   releaseRanges: (workerIds, pass, kept) => releaseRanges(db, workerIds, pass, kept),
 })
 
 const attemptsOf = (db: Database): AttemptStore => ({
   isAnythingAbandoned: () => rideOut(() => isAnythingAbandoned(db)),
-  endAbandoned: (of) => rideOut(() => endAbandoned(db, of)),
-  takeBack: (workerIds, unsent) => rideOut(() => recordUnsent(db, workerIds, unsent)),
-  endErased: (workerIds, attempt) => rideOut(() => endErased(db, workerIds, attempt)),
+  endAbandoned: (of) => endAbandoned(db, of),
+  takeBack: (workerIds, unsent) => recordUnsent(db, workerIds, unsent),
+  endErased: (workerIds, attempt) => endErased(db, workerIds, attempt),
   giveBack: (workerIds, due) => recordGivenBack(db, workerIds, due),
-  findNextDue: (look) => rideOut(() => findNextDue(db, look)),
+  findNextDue: (look) => findNextDue(db, look),
   endFarPauses: () => rideOut(() => endFarPauses(db)),
   recordPushes: (by, pushes, outcomes) => recordPushes(db, by, pushes, outcomes),
   recordOutcomes: (run, outcomes) => recordOutcomes(db, run, outcomes),
