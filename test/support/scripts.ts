@@ -15,6 +15,7 @@ export const scripts = [
   'chaos/chaos.ts',
   'chaos/receiver.ts',
   'chaos/serve.ts',
+  'simulate/simulate.ts',
 ] as const
 
 /** The arguments with which Node.js starts. */
