@@ -69,7 +69,7 @@ export async function findRunStart(db: Database): Promise<{ lastImportId: number
 
 /**
  * Finds hooks with due triggers, apart from known ones, and no more of a host than the run may know. Hooks that accepted their last
- * trigger come first, hooks that did not answer last.
+ * trigger come first, hooks that did not answer last; among equals the hosts take turns, since each has a pace.
  */
 export async function findDueHooks(db: Database, dueUntil: string, knownIds: readonly string[]): Promise<DueHook[]> {
   const isNew = sql<boolean>`(h.id <> all (${knownIds}::uuid[]))`
@@ -81,7 +81,7 @@ export async function findDueHooks(db: Database, dueUntil: string, knownIds: rea
     ),
     ranked as (select h.*, row_number() over (partition by ${hostOfHook} order by ${isNew}, ${best}) as n from due h)
     select h.id, h.url, h.integration_id as "integrationId", h."isUnproven", h.failures
-    from ranked h where h.n <= ${hooksPerHostMax} and ${isNew} order by ${best} limit ${hooksPerLook}
+    from ranked h where h.n <= ${hooksPerHostMax} and ${isNew} order by ${best}, h.n limit ${hooksPerLook}
   `.execute(db)
   return rows
 }
