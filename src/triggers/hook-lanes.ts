@@ -2,13 +2,8 @@
  * Decides which hooks may get another trigger now (contract 6.5): each at its own pace, few of one host at a time. Hooks that may hang
  * never take all of the room. Pure: times are passed in, in milliseconds of `performance.now()`.
  */
-import {
-  failuresInARow,
-  triggerPausesMs,
-  triggersAtOnceMax,
-  triggersAtOncePerHookMax,
-  triggersPerSecondMax,
-} from '../base/limits.ts'
+import { triggersAtOnceMax, triggersAtOncePerHookMax, triggersPerSecondMax } from '../base/limits.ts'
+import { type HookEvent, type HookState, nextState, pauseAfter } from './hook-state.ts'
 import { hostOf } from './host-pace.ts'
 import type { TriggerOutcome } from './trigger-attempt.ts'
 
@@ -26,10 +21,7 @@ export interface DueHook {
 /** A hook that the run knows. */
 export interface Lane extends DueHook {
   host: string
-  /** Whether something may be due for it. */
-  hasDue: boolean
-  /** It got a pause, is switched off, or its platform has ended it: nothing more is sent, whatever comes of attempts under way. */
-  isClosed: boolean
+  state: HookState
   /** Triggers that were taken and whose outcome is not recorded yet, by their unique names. */
   inHand: Set<string>
   /** Until it has taken one in this run, and after a failure, it gets one trigger at a time. */
@@ -48,8 +40,7 @@ const spacingMs = 1_000 / triggersPerSecondMax
 const startLane = (hook: DueHook): Lane => ({
   ...hook,
   host: hostOf(hook.url),
-  hasDue: true,
-  isClosed: false,
+  state: nextState('idle', 'found'),
   inHand: new Set(),
   atOnceMax: 1,
   nextAtMs: 0,
@@ -77,7 +68,7 @@ export class HookLanes {
 
   /** The hooks that need not be found: one with nothing due may have something by now. */
   get knownIds(): string[] {
-    return [...this.lanes.values()].filter(({ hasDue, isClosed }) => hasDue || isClosed).map(({ id }) => id)
+    return [...this.lanes.values()].filter(({ state }) => state !== 'idle').map(({ id }) => id)
   }
 
   /** How many more triggers may be under way. */
@@ -99,13 +90,18 @@ export class HookLanes {
   add(hooks: readonly DueHook[]): void {
     for (const hook of hooks) {
       const lane = this.lanes.get(hook.id)
-      if (lane) lane.hasDue = true
+      if (lane) this.happen(lane, 'found')
       else this.lanes.set(hook.id, startLane(hook))
     }
   }
 
   get(hookId: string): Lane | undefined {
     return this.lanes.get(hookId)
+  }
+
+  /** Takes the hook to its next state. */
+  happen(lane: Lane, event: HookEvent): void {
+    lane.state = nextState(lane.state, event)
   }
 
   /** The lanes that may get another trigger now, as many as there is room for; the one that has waited longest first. */
@@ -115,7 +111,7 @@ export class HookLanes {
     let unprovenRoom = unprovenAtOnceMax - [...this.onWire].filter(({ isUnproven }) => isUnproven).length
     for (const lane of this.lanes.values()) {
       if (ready.length >= this.room) break
-      if (!lane.hasDue || lane.isClosed || lane.nextAtMs > nowMs || (lane.isUnproven && unprovenRoom <= 0)) continue
+      if (lane.state !== 'due' || lane.nextAtMs > nowMs || (lane.isUnproven && unprovenRoom <= 0)) continue
       if (lane.inHand.size >= lane.atOnceMax || this.waiting.has(lane)) continue
       const ofHost = waiting.get(lane.host) ?? 0
       if (ofHost >= waitingPerHostMax) continue
@@ -128,8 +124,8 @@ export class HookLanes {
 
   /** Drops lanes to which nothing may be sent, with nothing under way, and whose pace is over. */
   letGoDone(nowMs: number): void {
-    for (const { id, hasDue, isClosed, inHand, nextAtMs } of this.lanes.values()) {
-      if ((isClosed || !hasDue) && inHand.size === 0 && nextAtMs <= nowMs) this.lanes.delete(id)
+    for (const { id, state, inHand, nextAtMs } of this.lanes.values()) {
+      if (state !== 'due' && inHand.size === 0 && nextAtMs <= nowMs) this.lanes.delete(id)
     }
   }
 
@@ -151,17 +147,14 @@ export class HookLanes {
     lane.nextAtMs = nowMs + spacingMs
   }
 
-  /**
-   * Notes an outcome. Returns the pause that the hook gets: the one it asks for, and after a timeout or too many failures in a row at least
-   * the first of the schedule. Null: the failure delays only its own trigger.
-   */
-  note(lane: Lane, { ok, gone, httpStatus, retryAfterMs, timedOut }: TriggerOutcome): number | null {
+  /** Notes an outcome. Returns the pause that the hook gets; null: none. */
+  note(lane: Lane, outcome: TriggerOutcome): number | null {
+    const { ok, gone, httpStatus } = outcome
     lane.isUnproven = httpStatus === null
     lane.failures = ok ? 0 : lane.failures + 1
     lane.atOnceMax = ok ? triggersAtOncePerHookMax : 1
-    const ownMs = timedOut || lane.failures >= failuresInARow ? triggerPausesMs[0] : null
-    const pauseMs = retryAfterMs === null ? ownMs : Math.max(retryAfterMs, ownMs ?? 0)
-    lane.isClosed ||= gone || pauseMs !== null
+    const pauseMs = ok || gone ? null : pauseAfter(outcome, lane.failures)
+    this.happen(lane, ok ? 'delivered' : gone ? 'ended' : pauseMs === null ? 'failed' : 'stalled')
     return pauseMs
   }
 

@@ -53,12 +53,8 @@ export function buildTriggerRequest(
 
 const noAnswer = { ok: false, gone: false, httpStatus: null, retryAfterMs: null, timedOut: false, durationMs: 0 }
 
-/** The outcome if the stored signing secrets are damaged: nothing is sent. */
-const damagedSecret: TriggerOutcome = {
-  ...noAnswer,
-  error:
-    'the stored signing secret cannot be decrypted, since it was changed: `leadpush integrations rotate` makes another',
-}
+const damagedSecret =
+  'the stored signing secret cannot be decrypted, since it was changed: `leadpush integrations rotate` makes another'
 
 function describeStatus(status: number): string {
   if (status === 410) return 'HTTP 410: the platform has ended the hook'
@@ -76,7 +72,7 @@ export async function sendTrigger(
   signingSecrets: readonly string[],
   { now, timeoutMs, keepAnswers }: { now: Date; timeoutMs: number; keepAnswers: 'on' | 'off' },
 ): Promise<TriggerOutcome> {
-  if (signingSecrets.length === 0) return damagedSecret
+  if (signingSecrets.length === 0) return { ...noAnswer, error: damagedSecret }
   const startedMs = performance.now()
   const headers = [
     'Content-Type', 'application/json',
@@ -97,14 +93,7 @@ export async function sendTrigger(
   // anybody with its URL could start a workflow
   const answer = keepsAnswer ? readAnswer(outcome, [...signingSecrets, ...secretsOf(url)]) : undefined
   const retryAfterMs = ok ? null : parseRetryAfter(outcome, now.getTime(), triggerRetryAfterMsMax)
-  return {
-    ok,
-    gone: status === 410,
-    httpStatus: status,
-    error: ok ? null : describeStatus(status),
-    retryAfterMs,
-    timedOut: false,
-    durationMs,
-    ...(answer !== undefined && { answer }),
-  }
+  const error = ok ? null : describeStatus(status)
+  const said = answer === undefined ? {} : { answer }
+  return { ...noAnswer, ok, gone: status === 410, httpStatus: status, error, retryAfterMs, durationMs, ...said }
 }

@@ -24,6 +24,7 @@ import {
   countLeft,
   findDueHooks,
   findRunStart,
+  giveBack,
   hooksPerLook,
   nameOf,
   renewAside,
@@ -45,7 +46,7 @@ export interface TriggerContext {
     hookHosts?: readonly string[] | undefined
     keepAnswers?: 'on' | 'off'
   }
-  /** Aborted: attempts under way are finished and recorded, none is begun, the rest is left to the next run. */
+  /** Aborted: attempts under way are finished and recorded, none is begun, the rest is given back. */
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
   onNote(text: string): void
@@ -256,7 +257,7 @@ export class TriggerLoop {
     const limits = { ...this.context.settings, bytesMax: bytesUnderWayMax - this.bytesUnderWay }
     const triggers = await this.on((db) => takeTriggers(db, this.now, ready, limits))
     const found = new Set(triggers.map(({ hookId }) => hookId))
-    for (const lane of ready) if (!found.has(lane.id)) lane.hasDue = false
+    for (const lane of ready) if (!found.has(lane.id)) this.lanes.happen(lane, 'emptied')
     for (const trigger of triggers) {
       const lane = this.lanes.get(trigger.hookId)
       if (trigger.fate === 'end') this.counts.ended++
@@ -278,14 +279,16 @@ export class TriggerLoop {
     const { http, timeoutMs } = this
     // not if this process stops, the hook failed, or another process may have the duty by now
     const freshMs = Math.max(leaseMs - timeoutMs, leaseMs / 2)
-    const mayGo = () => !this.stop.aborted && !lane.isClosed && performance.now() - takenAtMs <= freshMs
+    const mayGo = () => !this.stop.aborted && lane.state === 'due' && performance.now() - takenAtMs <= freshMs
     const secrets = await this.openSecrets(trigger)
     const request = buildTriggerRequest(lane, json, trigger)
     if (mayGo()) await this.pace.waitForTurn(lane.host)
     this.lanes.endWait(lane, performance.now())
     this.sleeper.wake()
-    // otherwise it stays due, and marked until it is taken again or the run ends
-    if (!mayGo()) return void lane.inHand.delete(nameOf(trigger))
+    if (!mayGo()) {
+      await this.on((db) => giveBack(db, this.now, trigger))
+      return void lane.inHand.delete(nameOf(trigger))
+    }
     const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)
     const outcome = await sendTrigger(http, request, secrets, { now, timeoutMs, keepAnswers })
     this.note(lane, trigger, request, outcome)
@@ -328,7 +331,7 @@ export class TriggerLoop {
       await this.on((db) => recordHookAnswers(db, rows))
       for (const id of offIds) {
         const lane = this.lanes.get(id)
-        if (lane) lane.isClosed = true
+        if (lane) this.lanes.happen(lane, 'used up')
         onNote(
           `The hook ${id} is switched off: three days of attempts failed. What it missed is kept for \`trigger --again\`.`,
         )

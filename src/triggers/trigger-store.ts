@@ -136,6 +136,15 @@ export async function takeTriggers(
   return rows
 }
 
+/** Gives back a trigger that was marked and not sent. */
+export async function giveBack(db: Database, { ids }: Pick<TriggerWorker, 'ids'>, trigger: TriggerKey): Promise<void> {
+  const { hookId, versionId, kind } = trigger
+  await sql`
+    update triggers set worker_id = null
+    where hook_id = ${hookId} and version_id = ${versionId} and kind = ${kind} and worker_id = any (${ids})
+  `.execute(db)
+}
+
 /** Makes triggers due that were set aside and whose leads are back. Those whose leads no longer exist are made due too, and then end. */
 export async function renewAside(db: Database, maxLeadAgeMs: number): Promise<void> {
   await sql`

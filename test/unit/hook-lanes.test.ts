@@ -80,7 +80,7 @@ test('a hook with nothing due is let go once nothing is under way to it and its 
   const lanes = lanesOf(['a', 'b'])
   const lane = laneOf(lanes, 'a')
   send(lanes, lane)
-  lane.hasDue = false
+  lanes.happen(lane, 'emptied')
   const afterLetting = (nowMs: number) => {
     lanes.letGoDone(nowMs)
     return ['a', 'b'].filter((id) => lanes.get(id))
@@ -96,12 +96,12 @@ test('a hook with nothing due that is found again while a trigger is under way g
   const lanes = lanesOf(['a', 'b'])
   const lane = laneOf(lanes, 'a')
   send(lanes, lane)
-  lane.hasDue = false
+  lanes.happen(lane, 'emptied')
   assert.deepEqual(lanes.knownIds, ['b'])
   lanes.add([hookOf('a')])
   assert.deepEqual(
-    [lanes.knownIds.sort(), laneOf(lanes, 'a').inHand.size, laneOf(lanes, 'a').hasDue],
-    [['a', 'b'], 1, true],
+    [lanes.knownIds.sort(), laneOf(lanes, 'a').inHand.size, laneOf(lanes, 'a').state],
+    [['a', 'b'], 1, 'due'],
   )
 })
 
@@ -120,7 +120,7 @@ test('at most 8 hooks of one host, with any port, wait for their turn, and with 
   lanes.endWait(laneOf(lanes, '0'), 0)
   lanes.endWait(laneOf(lanes, '1'), 0)
   assert.deepEqual(readyIds(lanes, 0), ['3', '4', '5', '6', '7', '8', '9', 'other'])
-  laneOf(lanes, '20').hasDue = false
+  lanes.happen(laneOf(lanes, '20'), 'emptied')
   lanes.letGoDone(0)
   assert.deepEqual([lanes.hasFullHost, lanes.size], [false, 64])
 })

@@ -1,6 +1,6 @@
 /**
- * Three days and a few hours of thousands of hooks in virtual time (contract 6.4, 6.5): the lanes and the pace of hosts as a run uses them,
- * with hooks that fail now and then, hang, ask for pauses, end, or are dead. Runs begin every few minutes after an import.
+ * Three days and a few hours of thousands of hooks in virtual time (contract 6.4, 6.5): the lanes, the states and the pace of hosts as a run
+ * uses them, with hooks that fail now and then, hang, ask for pauses, end, or are dead. Runs begin every few minutes after an import.
  */
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
@@ -102,7 +102,7 @@ async function run(hooks: readonly Hook[]): Promise<void> {
     const end = lanes.begin(lane, `${due.id}`)
     await pace.waitForTurn(lane.host)
     lanes.endWait(lane, clock.nowMs)
-    if (!lane.isClosed) {
+    if (lane.state === 'due') {
       starts.push(clock.nowMs)
       underWayMax = Math.max(underWayMax, ++underWay)
       hook.inHandMax = Math.max(hook.inHandMax, lane.inHand.size)
@@ -135,7 +135,7 @@ async function run(hooks: readonly Hook[]): Promise<void> {
     if (gone) hook.end = 'gone'
     else if (!ok && delayMs === undefined && due.failingSinceMs >= hook.failingSinceMs) hook.end = 'off'
     if (hook.end === undefined) return
-    lane.isClosed = true
+    if (hook.end === 'off') lanes.happen(lane, 'used up')
     hook.due = []
   }
 
@@ -145,7 +145,7 @@ async function run(hooks: readonly Hook[]): Promise<void> {
     for (const lane of lanes.findReady(clock.nowMs)) {
       const hook = byId.get(lane.id) as Hook
       const due = nextOf(hook)
-      if (due === undefined) lane.hasDue = false
+      if (due === undefined) lanes.happen(lane, 'emptied')
       else {
         taken.add(due)
         void send(lane, hook, due)
