@@ -330,6 +330,8 @@ test('a broken, a foreign or a wrongly named file, and a folder for responses th
 test('redacted listings stay without their contacts, in everything that was kept and in later records', async () => {
   const house = await buildHouse()
   const contact = { contactName: 'Owner', contactPhone: '512-555-0143', contactEmail: 'owner-1@example.com' }
+  // fewer digits may stand in a time or a hash by chance
+  const phone = /555.?0143/
   const records = [
     listing('phone', { ...contact, fullAddress: '1 Main St', address: '1 Main St', price: 7 }),
     listing('kept', { contactName: 'Other', contactPhone: '512-555-0199' }),
@@ -352,7 +354,7 @@ test('redacted listings stay without their contacts, in everything that was kept
     [8, '1 Main St', '1 Main St'],
   )
   assert.deepEqual([stored.kept?.contactName, stored.was?.contactName], ['Other', 'New'])
-  assert.ok(!(await everything(house)).includes('0143'))
+  assert.doesNotMatch(await everything(house), phone)
   // later records with it: the known one is unchanged, a new one comes in without, a bad one is told and not kept
   const rejects = writeInput('rejects.ndjson', '')
   const later = [
@@ -369,7 +371,7 @@ test('redacted listings stay without their contacts, in everything that was kept
   assert.equal(readFileSync(rejects, 'utf8'), '')
   const after = await storedLeads(house)
   for (const name of ['phone', 'new', 'kept']) assert.deepEqual(pick(after[name]), none, name)
-  assert.ok(!(await everything(house)).includes('0143'))
+  assert.doesNotMatch(await everything(house), phone)
   assert.deepEqual(await importAgain(house, [listing('new', contact)]), { code: 0, counts: [0, 0, 1, 0, 0, 0] })
   // by its href: later records lose any contact
   assert.equal((await forget(house, ['--href', hrefOf('was'), '--redact'])).counts.redacted, 1)
