@@ -78,7 +78,7 @@ function findRejects(path: string, { files, mapFile }: Inputs): string {
   const what = files.some(isSame) ? 'file to be imported' : mapFile !== undefined && isSame(mapFile) ? 'map file' : ''
   if (what) throw usageError(`--rejects: ${path} is the ${what}, and would be overwritten.`, 'Name another one.')
   if ([link, found].some((one) => one && !isOwnFile(one))) throw anothers(path)
-  return found ? realpathSync(path) : path
+  return found?.isFile() ? realpathSync(path) : path
 }
 
 /** Throws `usage` if it cannot be written, if the import reads it, or if another user could read the contacts and receiver keys in it. */

@@ -5,6 +5,7 @@ import {
   chmodSync,
   closeSync,
   constants,
+  fstatSync,
   lchownSync,
   openSync,
   readFileSync,
@@ -240,6 +241,14 @@ test('--rejects writes nothing into what another user has put there', { skip: pr
   symlinkSync(own, ownLink)
   assert.equal((await house.call(['leads', 'import', file, '--rejects', ownLink])).code, 1)
   assert.match(readFileSync(own, 'utf8'), /owner@example.com/)
+})
+
+test('--rejects into a pipe is wrong usage', { skip: !fstatSync(1).isFIFO() && !fstatSync(1).isSocket() }, async () => {
+  // it was told that the folder of the pipe did not exist
+  const file = writeInput('piped.ndjson', toLines([{ href: 'x' }]))
+  const { code, stderr } = await house.call(['leads', 'import', file, '--rejects', '/dev/stdout'])
+  assert.equal(code, 2)
+  assert.match(stderr, /^error: --rejects \/dev\/stdout cannot be written: it is not a file\.$/m)
 })
 
 test('--rejects takes no file that the import reads, and wrong usage leaves its file as it was', async () => {
