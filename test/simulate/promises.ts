@@ -371,7 +371,14 @@ function checkTries({ outcome, isSmooth }: Facts, say: Say): void {
   // by then all processes know of the trouble, and make what they were granted
   const knownMs = since + outageLookMs + 100
   const tried = after.filter(({ push, atMs }) => atMs > knownMs && heeds(outcome.processes[push] as SimulatedProcess))
-  if (isSmooth && tried.length > row.tries) say(`of ${row.tries} tries ${tried.length} were made`)
+  // an answer of another kind ends the trouble for the process that got it, even if that dies before others see it
+  const isAlike = (attempt: OnWire) => {
+    const { is, status } = signOf(attempt)
+    return row.refusedStatus === null ? is === 'down' : is === 'refuses' && status === row.refusedStatus
+  }
+  const endMs = inOrderTold(tried).find((attempt) => !isAlike(attempt))?.toldMs ?? Number.POSITIVE_INFINITY
+  const tries = tried.filter(({ atMs }) => atMs <= endMs).length
+  if (isSmooth && tries > row.tries) say(`of ${row.tries} tries ${tries} were made`)
 }
 
 /** After a 415 no process sends compressed deliveries for a day, but with the setting. */
