@@ -117,7 +117,7 @@ export const triggersAtOnceMax = 64
 export const failuresInARow = 5
 /**
  * contract 6.5: to one host in a second. Attempts are so far apart that a second has no more of them, though the way to the host may
- * take a little longer for one than for the next.
+ * take a little longer for one than for the next, and the next run begins at once.
  */
 export const triggersPerHostSecondMax = 30
 export const hostTurnSpacingMs = 1_050 / triggersPerHostSecondMax

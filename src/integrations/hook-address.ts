@@ -22,11 +22,16 @@ export interface HookRules {
   hosts?: readonly string[] | undefined
 }
 
-/** The rules that the settings make. */
-export const hookRulesOf = (settings: {
+export interface HookRuleSettings {
   allowInsecureHooks: string | undefined
   hookHosts?: readonly string[] | undefined
-}): HookRules => ({ allowInsecure: settings.allowInsecureHooks !== undefined, hosts: settings.hookHosts })
+}
+
+/** The rules that the settings make. */
+export const hookRulesOf = ({ allowInsecureHooks, hookHosts }: HookRuleSettings): HookRules => ({
+  allowInsecure: allowInsecureHooks !== undefined,
+  hosts: hookHosts,
+})
 
 /** The rules, and the resolver. */
 export interface HookAddressOptions extends HookRules {

@@ -10,6 +10,7 @@ import { buildExampleLead } from '../leads/example-lead.ts'
 import type { Lead } from '../leads/lead.ts'
 import type { Live } from '../matching/listed.ts'
 import { findMatches, isTooSlow, type SearchToMatch } from '../matching/match.ts'
+import type { Kind } from '../triggers/kinds/kind.ts'
 import { kinds } from '../triggers/kinds/kinds.ts'
 
 const samples = 3
@@ -56,8 +57,9 @@ export async function findSampleLeads(
     trigger = 'new_lead',
   }: { maxLeadAgeMs: number; sameHouse: Live['sameHouse']; trigger?: TriggerKind },
 ): Promise<FlatLead[]> {
-  const kind = kinds[trigger]
-  const build = (lead: Lead, occurredAt: Date) => kind.build(lead, { occurredAt, payload: kind.samplePayload(lead) })
+  const kind: Kind = kinds[trigger]
+  const build = (lead: Lead, occurredAt: Date) =>
+    kind.build(lead, { occurredAt, payload: kind.samplePayload?.(lead) ?? null })
   const began = performance.now()
   const clock = await sql<{ since: Date }>`select now() - ${maxLeadAgeMs} * interval '1 millisecond' as since`.execute(
     db,

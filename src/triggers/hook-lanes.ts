@@ -76,11 +76,6 @@ export class HookLanes {
     return triggersAtOnceMax - this.onWire.size
   }
 
-  /** Whether nothing is being sent. */
-  get isIdle(): boolean {
-    return this.onWire.size === 0
-  }
-
   /** Whether the run knows as many hooks of some host as it may: the host may have more of them. */
   get hasFullHost(): boolean {
     return [...countHosts(this.lanes.values()).values()].some((count) => count >= hooksPerHostMax)

@@ -26,9 +26,4 @@ export class HostPace {
     this.turns.set(host, next)
     await turn
   }
-
-  /** Waits until each host may be called again: the next run knows nothing of this one. */
-  async rest(): Promise<void> {
-    await Promise.all(this.turns.values())
-  }
 }

@@ -14,7 +14,6 @@ export interface LostToRenew {
 
 /** Rows of `lost_triggers` in one statement; each may hold thousands of leads. */
 const rowsPerStatement = 16
-const daysMs = 86_400_000
 
 /** The columns of `lost_triggers` that `lostOf` fills. */
 export const lostColumns = sql`hook_id, kind, lead_ids, version_ids, occurred_at, payloads`
@@ -27,7 +26,10 @@ export const lostOf = sql`hook_id, kind, array_agg(lead_id), array_agg(version_i
  * earlier attempts. Listings that were erased or pruned meanwhile are left out. A trigger for a listing that is gone waits, as always. A
  * run at the same time takes other rows.
  */
-export async function renewLost(db: Database, { hookId, sinceMs = lostKeptDays * daysMs }: LostToRenew): Promise<void> {
+export async function renewLost(
+  db: Database,
+  { hookId, sinceMs = lostKeptDays * 86_400_000 }: LostToRenew,
+): Promise<void> {
   for (let taken = 1; taken > 0; ) {
     const { rows } = await sql<{ n: number }>`
       with page as materialized (

@@ -5,11 +5,12 @@
 import { sql, type Transaction } from 'kysely'
 import { triggerJitter, triggerPausesMs } from '../base/limits.ts'
 import { endIdleTransaction } from '../db/idle.ts'
+import type { Worker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import { lostColumns, lostOf } from './lost-triggers.ts'
 import type { TriggerOutcome } from './trigger-attempt.ts'
-import type { TriggerKey, TriggerWorker } from './trigger-store.ts'
+import type { TriggerKey } from './trigger-store.ts'
 
 /** The outcome of one attempt. */
 export interface TriggerToRecord extends TriggerKey, TriggerOutcome {
@@ -36,7 +37,8 @@ const isOfOutcome = sql<boolean>`(t.hook_id = o."hookId" and t.version_id = o."v
  */
 export async function recordTriggers(
   db: Database,
-  { ids, dueUntil }: Pick<TriggerWorker, 'ids' | 'dueUntil'>,
+  { ids }: Pick<Worker, 'ids'>,
+  dueUntil: string,
   outcomes: readonly TriggerToRecord[],
 ): Promise<{ offIds: string[]; ended: number }> {
   const hookIds = [...new Set(outcomes.map(({ hookId }) => hookId))]

@@ -70,7 +70,7 @@ export async function sendTrigger(
   http: HookHttp,
   { url, webhookId, body }: TriggerRequest,
   signingSecrets: readonly string[],
-  { now, timeoutMs, keepAnswers }: { now: Date; timeoutMs: number; keepAnswers: 'on' | 'off' },
+  { now, timeoutMs, keepsAnswer }: { now: Date; timeoutMs: number; keepsAnswer: boolean },
 ): Promise<TriggerOutcome> {
   if (signingSecrets.length === 0) return { ...noAnswer, error: damagedSecret }
   const startedMs = performance.now()
@@ -80,7 +80,6 @@ export async function sendTrigger(
     'webhook-timestamp', String(Math.floor(now.getTime() / 1_000)),
     'webhook-signature', signingSecrets.map((secret) => new Webhook(secret).sign(webhookId, now, body)).join(' '),
   ] // biome-ignore format: pairs
-  const keepsAnswer = keepAnswers === 'on'
   const outcome = await http.post({ url, headers, body: Buffer.from(body), timeoutMs, keepsAnswer })
   const durationMs = Math.round(performance.now() - startedMs)
   if (outcome.kind === 'no-answer') {

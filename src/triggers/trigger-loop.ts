@@ -9,14 +9,13 @@ import { hearAsked, leaveDuty, takeDuty } from '../db/duties.ts'
 import type { Worker } from '../db/leases.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
 import type { TriggerLine } from '../index.ts'
-import { hookRulesOf } from '../integrations/hook-address.ts'
+import { type HookRuleSettings, hookRulesOf } from '../integrations/hook-address.ts'
 import { createHookHttp, type HookHttp } from '../integrations/hook-http.ts'
-import type { Live } from '../matching/listed.ts'
 import { signingSecretsOf } from '../secrets/cipher.ts'
 import { openIntact, type Vault } from '../secrets/vault.ts'
 import { HookLanes, type Lane } from './hook-lanes.ts'
 import { HostPace } from './host-pace.ts'
-import { lookForLeads } from './look-for-leads.ts'
+import { type LookOptions, lookForLeads } from './look-for-leads.ts'
 import type { LostToRenew } from './lost-triggers.ts'
 import { recordHookAnswers, recordTriggers, type TriggerToRecord } from './record-triggers.ts'
 import { buildTriggerRequest, sendTrigger, type TriggerOutcome, type TriggerRequest } from './trigger-attempt.ts'
@@ -37,15 +36,8 @@ import {
 export interface TriggerContext {
   opened: OpenDatabase
   vault: Vault
-  settings: {
-    leaseMs: number
-    maxLeadAgeMs: number
-    /** With `once` one listing counts of a house on several sites (contract 4.20); by default each does. */
-    sameHouse?: Live['sameHouse']
-    allowInsecureHooks: string | undefined
-    hookHosts?: readonly string[] | undefined
-    keepAnswers?: 'on' | 'off'
-  }
+  settings: { leaseMs: number; keepAnswers?: 'on' | 'off' } & HookRuleSettings &
+    Pick<LookOptions, 'maxLeadAgeMs' | 'sameHouse'>
   /** Aborted: attempts under way are finished and recorded, none is begun, the rest is given back. */
   stop: AbortSignal
   onTrigger(line: TriggerLine, durationMs: number): void
@@ -131,7 +123,7 @@ export class TriggerLoop {
     const { stop, dueUntil, startedAt } = this
     const wasStopped = stop.aborted
     this.over.abort()
-    while (!this.lanes.isIdle) await this.sleeper.sleep(lookAgainMs)
+    while (this.lanes.room < triggersAtOnceMax) await this.sleeper.sleep(lookAgainMs)
     await Promise.allSettled([this.looking, this.recording, this.http.close()])
     if (this.failure !== undefined) throw this.failure
     const { left, waiting } = await this.on((db) => countLeft(db, { dueUntil, startedAt }, this.context.again))
@@ -146,11 +138,6 @@ export class TriggerLoop {
   /** Works on the database, and waits if that is away for a while. */
   private on<T>(work: (db: Database) => Promise<T>): Promise<T> {
     return rideOut(() => work(this.context.opened.db), this.context.onAway)
-  }
-
-  private get now() {
-    const { id, ids } = this.context.worker
-    return { id, ids, dueUntil: this.dueUntil }
   }
 
   /** Begins to look for due triggers. */
@@ -198,7 +185,7 @@ export class TriggerLoop {
 
   /** Whether the run has ended; if not, waits until a lane may be ready, or something wakes the loop. */
   private async isOver(): Promise<boolean> {
-    if (this.stop.aborted && this.lanes.isIdle && !this.recording) return true
+    if (this.stop.aborted && this.lanes.room === triggersAtOnceMax && !this.recording) return true
     let untilMs = lookAgainMs
     if (!this.stop.aborted && this.lanes.room > 0) {
       if (this.findReady().length > 0) return false
@@ -234,7 +221,6 @@ export class TriggerLoop {
    */
   private async end(): Promise<boolean> {
     const { worker } = this.context
-    await this.pace.rest()
     await this.on(() => worker.renew())
     const duty = await this.takeDuty()
     if (duty === undefined) return true
@@ -255,7 +241,7 @@ export class TriggerLoop {
   private async take(ready: readonly Lane[]): Promise<void> {
     const takenAtMs = performance.now()
     const limits = { ...this.context.settings, bytesMax: bytesUnderWayMax - this.bytesUnderWay }
-    const triggers = await this.on((db) => takeTriggers(db, this.now, ready, limits))
+    const triggers = await this.on((db) => takeTriggers(db, this.context.worker, this.dueUntil, ready, limits))
     const found = new Set(triggers.map(({ hookId }) => hookId))
     for (const lane of ready) if (!found.has(lane.id)) this.lanes.happen(lane, 'emptied')
     for (const trigger of triggers) {
@@ -275,7 +261,7 @@ export class TriggerLoop {
   }
 
   private async make(lane: Lane, trigger: TakenTrigger, json: string, takenAtMs: number): Promise<void> {
-    const { leaseMs, keepAnswers = 'off' } = this.context.settings
+    const { leaseMs, keepAnswers } = this.context.settings
     const { http, timeoutMs } = this
     // not if this process stops, the hook failed, or another process may have the duty by now
     const freshMs = Math.max(leaseMs - timeoutMs, leaseMs / 2)
@@ -286,11 +272,11 @@ export class TriggerLoop {
     this.lanes.endWait(lane, performance.now())
     this.sleeper.wake()
     if (!mayGo()) {
-      await this.on((db) => giveBack(db, this.now, trigger))
+      await this.on((db) => giveBack(db, this.context.worker, trigger))
       return void lane.inHand.delete(nameOf(trigger))
     }
     const now = new Date(trigger.now.getTime() + performance.now() - takenAtMs)
-    const outcome = await sendTrigger(http, request, secrets, { now, timeoutMs, keepAnswers })
+    const outcome = await sendTrigger(http, request, secrets, { now, timeoutMs, keepsAnswer: keepAnswers === 'on' })
     this.note(lane, trigger, request, outcome)
   }
 
@@ -322,11 +308,11 @@ export class TriggerLoop {
 
   /** Records what came of attempts, beside the statements that begin others: neither waits for the other. */
   private async record(): Promise<void> {
-    const { onTrigger, onNote } = this.context
+    const { worker, onTrigger, onNote } = this.context
     while (this.sent.length > 0) {
       const sent = [...this.sent]
       const rows = sent.map(({ row }) => row)
-      const { offIds, ended } = await this.on((db) => recordTriggers(db, this.now, rows))
+      const { offIds, ended } = await this.on((db) => recordTriggers(db, worker, this.dueUntil, rows))
       this.counts.ended += ended
       await this.on((db) => recordHookAnswers(db, rows))
       for (const id of offIds) {

@@ -4,6 +4,7 @@
  */
 import { sql } from 'kysely'
 import { hasDuty } from '../db/duties.ts'
+import type { Worker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import type { TriggerKind } from '../index.ts'
 import { isOverlapping } from '../integrations/integrations.ts'
@@ -37,13 +38,6 @@ export interface TakenTrigger extends TriggerKey, TriggerEvent {
   json: string | null
   /** The time by the database's clock. */
   now: Date
-}
-
-/** The process that sends: its id as a worker, all that it has had, and until when triggers must be due (`timestamptz` as text). */
-export interface TriggerWorker {
-  id: number
-  ids: readonly number[]
-  dueUntil: string
 }
 
 /** SQL: whether hook `h` had a pause when the run began; the run then leaves it alone (contract 6.5). */
@@ -90,12 +84,13 @@ export async function findDueHooks(db: Database, dueUntil: string, knownIds: rea
 export const nameOf = ({ versionId, kind }: TriggerKey) => `${versionId} ${kind}`
 
 /**
- * Marks as being sent the next due trigger of each hook that is not in hand; none once this process has lost the duty. Reads their leads
+ * Marks as being sent the next trigger of each hook that is due until then (`timestamptz` as text) and not in hand; none once this process has lost the duty. Reads their leads
  * until they have `bytesMax`.
  */
 export async function takeTriggers(
   db: Database,
-  worker: Pick<TriggerWorker, 'id' | 'dueUntil'>,
+  worker: Pick<Worker, 'id'>,
+  dueUntil: string,
   lanes: readonly Pick<Lane, 'id' | 'inHand'>[],
   { maxLeadAgeMs, bytesMax }: { maxLeadAgeMs: number; bytesMax: number },
 ): Promise<TakenTrigger[]> {
@@ -107,13 +102,13 @@ export async function takeTriggers(
       select h.id, i.user_id, case when ${isOverlapping} then array[i.signing_secret, i.previous_signing_secret]
         else array[i.signing_secret] end as secrets
       from hooks h join integrations i on i.id = h.integration_id
-      where h.id = any (${lanes.map(({ id }) => id)}::uuid[]) and not ${isPaused(worker.dueUntil)} and ${hasDuty(triggerDuty, worker.id)}
+      where h.id = any (${lanes.map(({ id }) => id)}::uuid[]) and not ${isPaused(dueUntil)} and ${hasDuty(triggerDuty, worker.id)}
     ),
     -- before the update: joined with it, the search may run once a trigger, and then finds the next one each time
     next as materialized (
       select g.id as hook_id, n.version_id, n.kind from given g cross join lateral (
         select version_id, kind from triggers
-        where hook_id = g.id and due_at <= ${worker.dueUntil} and concat_ws(' ', hook_id, version_id, kind) <> all (${inHand}::text[])
+        where hook_id = g.id and due_at <= ${dueUntil} and concat_ws(' ', hook_id, version_id, kind) <> all (${inHand}::text[])
         order by version_id, kind limit 1 for update skip locked
       ) n
     ),
@@ -137,7 +132,7 @@ export async function takeTriggers(
 }
 
 /** Gives back a trigger that was marked and not sent. */
-export async function giveBack(db: Database, { ids }: Pick<TriggerWorker, 'ids'>, trigger: TriggerKey): Promise<void> {
+export async function giveBack(db: Database, { ids }: Pick<Worker, 'ids'>, trigger: TriggerKey): Promise<void> {
   const { hookId, versionId, kind } = trigger
   await sql`
     update triggers set worker_id = null

@@ -31,10 +31,9 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
     const counts = await loop.run(startedMs + runMsMax - performance.now())
     if (counts.left > 0 && !context.stop.aborted) onNote('The time of this run is up: the next one goes on.')
     await rideOut(() => worker.stop(), onAway)
-    const { delivered, failed, abandoned, removed, ended, dropped, waiting, left } = counts
-    const due = delivered + failed + abandoned + removed + ended + waiting + left
-    const seconds = Math.round(performance.now() - startedMs) / 1_000
-    return { type: 'summary', due, delivered, failed, abandoned, removed, ended, dropped, waiting, left, seconds }
+    const { dropped, ...ofDue } = counts
+    const due = Object.values(ofDue).reduce((sum, count) => sum + count)
+    return { type: 'summary', due, ...counts, seconds: Math.round(performance.now() - startedMs) / 1_000 }
   } catch (error) {
     // nothing is under way any more: the next run need not wait for the lease, unless the database is away
     await worker.stop().catch(() => worker.stopRenewing())

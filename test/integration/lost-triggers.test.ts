@@ -117,7 +117,7 @@ test('a hook that takes one trigger while it uses up the schedule of another sta
     },
   }))
   assert.equal(outcomes.length, 2)
-  const { offIds } = await recordTriggers(opened.db, { ids: [7], dueUntil: new Date().toISOString() }, outcomes)
+  const { offIds } = await recordTriggers(opened.db, { ids: [7] }, new Date().toISOString(), outcomes)
   const state = await opened.pool.query('select off_since, abandoned from hooks where id = $1', [id])
   assert.deepEqual([offIds, state.rows], [[], [{ off_since: null, abandoned: 1 }]])
 })
@@ -138,7 +138,7 @@ test('a hook that takes one trigger and refuses the next in one statement has fa
     ...{ timedOut: false, durationMs: 1 },
   }))
   assert.equal(outcomes.length, 2)
-  await recordTriggers(opened.db, { ids: [7], dueUntil: new Date().toISOString() }, outcomes)
+  await recordTriggers(opened.db, { ids: [7] }, new Date().toISOString(), outcomes)
   const since = await opened.pool.query(
     `select failing_since > now() - interval '1 day' as "isNew" from hooks where id = $1`,
     [id],

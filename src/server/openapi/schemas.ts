@@ -5,6 +5,7 @@ import type { TriggerKind } from '../../index.ts'
 import { triggerKinds } from '../../integrations/hooks.ts'
 import { buildExampleLead } from '../../leads/example-lead.ts'
 import { deliveredLeadSchema } from '../../leads/lead.ts'
+import type { Kind } from '../../triggers/kinds/kind.ts'
 import { kinds } from '../../triggers/kinds/kinds.ts'
 import { deliveredQuerySchema } from '../../users/query.ts'
 import {
@@ -39,8 +40,13 @@ export type SchemaName = keyof typeof schemas
 
 const hook = { id: '4c9c5a3e-2f0b-4b7e-9d0e-6f1f3c1f2a55', hookUrl: 'https://hooks.example.com/new-lead' }
 const lead = buildExampleLead(1)
-const buildExample = (kind: TriggerKind) =>
-  kinds[kind].build(lead, { occurredAt: new Date('2026-01-01T00:00:00Z'), payload: kinds[kind].samplePayload(lead) })
+const buildExample = (trigger: TriggerKind) => {
+  const kind: Kind = kinds[trigger]
+  return kind.build(lead, {
+    occurredAt: new Date('2026-01-01T00:00:00Z'),
+    payload: kind.samplePayload?.(lead) ?? null,
+  })
+}
 
 type TriggerExamples = { [N in keyof TriggerSchemas]: z.input<TriggerSchemas[N]> }
 

@@ -38,8 +38,8 @@ export interface Kind<Name extends string = string> {
   fate?: RawBuilder<Fate>
   /** The body. Its `id` follows from the event alone. */
   build(lead: Lead, event: TriggerEvent): FlatLead
-  /** A made-up payload for a sample of the shape. */
-  samplePayload(lead: Lead): TriggerEvent['payload']
+  /** A made-up payload for a sample of the shape, if the event has one. */
+  samplePayload?(lead: Lead): TriggerEvent['payload']
   words: {
     /** `A new lead to a hook`: the title of the request. */
     what: string

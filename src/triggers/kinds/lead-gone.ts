@@ -22,7 +22,6 @@ export const leadGone: Kind<'LeadGone'> = {
       select from lead_events e where e.lead_id = t.lead_id and e.kind = 'lead_gone' and e.version_id > t.version_id
     ) then 'send' else 'end' end`,
   build: (lead, event) => flatten('lead_gone', lead, event, [lead.href, 'lead_gone', event.occurredAt.toISOString()]),
-  samplePayload: () => null,
   words: {
     what: 'A lead that went from its feed to a hook',
     each: 'time that a lead goes from its feed',

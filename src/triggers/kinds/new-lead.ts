@@ -13,7 +13,6 @@ export const newLead: Kind<'NewLead'> = {
     from leads l join imports i on i.id = l.first_import_id join lead_seen s on s.lead_id = l.id
     where l.version_id > ${base} and l.first_import_id > ${since} and l.first_import_id <= ${upTo} and ${listed}`,
   build: (lead, event) => flatten('new_lead', lead, event, [lead.href]),
-  samplePayload: () => null,
   words: {
     what: 'A new lead to a hook',
     each: 'new lead',
