@@ -115,6 +115,10 @@ test('a statement ends with its connection when that is given up because the dat
   const asked = brief.pool.query('select pg_sleep(60)')
   await assert.rejects(asked, /did not answer for 1.5 s|Connection terminated/)
   const isThere = async () =>
-    (await pool.query("select from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'")).rowCount
+    (
+      await pool.query(
+        "select from pg_stat_activity where datname = current_database() and query = 'select pg_sleep(60)' and state = 'active'",
+      )
+    ).rowCount
   await until('it has ended', async () => !(await isThere()))
 })

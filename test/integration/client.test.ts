@@ -161,7 +161,9 @@ for (const [how, findUrl, encrypted] of [
       const client = await opened.pool.connect()
       assert.equal(isEncrypted(client), encrypted)
       const asking = errorOf(client.query('select pg_sleep(60)'))
-      const look = "select from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'"
+      // another file may let its database sleep too
+      const look = `
+        select from pg_stat_activity where datname = current_database() and query = 'select pg_sleep(60)' and state = 'active'`
       await until('the server is at it', async () => (await pool.query(look)).rowCount === 1)
       cancelStatement(client)
       assert.equal(codeOf(await asking), '57014')

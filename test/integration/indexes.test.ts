@@ -66,7 +66,7 @@ test('the indexes of a thinned table are rebuilt, after a stop too, and no other
   const timer = t.mock.method(AbortSignal, 'timeout', () => timeIsUp.signal)
   const held30Minutes = rebuild()
   const dropping =
-    "select from pg_stat_activity where wait_event_type = 'Lock' and query like 'drop index concurrently%'"
+    "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'drop index concurrently%'"
   await until('it waits', async () => (await query(dropping)).length > 0)
   timeIsUp.abort(new Error('the time is up'))
   assert.deepEqual([await held30Minutes, timer.mock.calls[0]?.arguments], [[], [indexRebuildMsMax]])
