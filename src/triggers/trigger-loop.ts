@@ -88,7 +88,7 @@ export class TriggerLoop {
   private dueUntil = '-infinity'
   /** When to look for hooks again, by `performance.now()`; 0: something may have become due. */
   private lookAtMs = 0
-  /** How few hooks the run must know to look again then: all but one, if the last look may have left some out. */
+  /** The run looks again then if it knows fewer hooks than this: none, or one less than now if the last look may have left some out. */
   private lookBelow = 1
   /** The look for what is due, while it is under way. */
   private looking: Promise<void> | undefined

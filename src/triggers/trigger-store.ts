@@ -84,8 +84,8 @@ export async function findDueHooks(db: Database, dueUntil: string, knownIds: rea
 export const nameOf = ({ versionId, kind }: TriggerKey) => `${versionId} ${kind}`
 
 /**
- * Marks as being sent the next trigger of each hook that is due until then (`timestamptz` as text) and not in hand; none once this process has lost the duty. Reads their leads
- * until they have `bytesMax`.
+ * Marks as being sent each hook's next trigger that is due by `dueUntil` (`timestamptz` as text) and not in hand; none once this process
+ * has lost the duty. Reads their leads until they have `bytesMax`.
  */
 export async function takeTriggers(
   db: Database,

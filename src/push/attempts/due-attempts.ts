@@ -61,7 +61,7 @@ export class DueAttempts {
         const { attempts, next, statement } = await ledger.attempts.recordDue(look)
         if (attempts.length > 0) records.note(statement, run)
         this.from = next
-        // where nothing is behind the last look, the next one is at all: earlier rows that were locked then may be free now
+        // nothing is due behind the last look: all rows are looked at once, since those that were locked then may be free now
         if (attempts.length > 0 || from === undefined) return attempts
       }
     })
