@@ -171,7 +171,10 @@ export interface VerdictToRecord {
   accepted: boolean
 }
 
-/** Records the figures that later weeks compare with, and the reason if the whole run is held. Returns the statement's number. */
+/**
+ * Records the figures that later weeks compare with, and the reason if the whole run is held. Returns the statement's number, which this
+ * process expects to find again: so it is durable.
+ */
 export async function recordImportVolume(
   db: Database,
   run: CountingRun,
@@ -180,17 +183,15 @@ export async function recordImportVolume(
   const { importVolume, sources, held, accepted } = verdict
   const { listings, filledFields } = importVolume
   if (sources.length > 0) await recordSourceVolumes(db, run.runId, sources)
-  const isCounted = sql<number>`(this_server() = ${run.server})::integer`
-  const row = await rideOut(() =>
-    db
-      .updateTable('runs')
-      .set({ listings, filled_fields: filledFields, held: held?.reason ?? null, held_by: held?.by ?? null, accepted })
-      .set({ statements: sql`statements + ${isCounted}` })
-      .where('id', '=', run.runId)
-      .returning('statements')
-      .executeTakeFirst(),
+  const { rows } = await rideOut(() =>
+    sql<{ statements: number }>`
+      with durable as materialized (${durably})
+      update runs set listings = ${listings}, filled_fields = ${filledFields}, held = ${held?.reason ?? null},
+        held_by = ${held?.by ?? null}, accepted = ${accepted}, statements = statements + (this_server() = ${run.server})::integer
+      from durable where id = ${run.runId} returning statements
+    `.execute(db),
   )
-  return row?.statements ?? null
+  return rows[0]?.statements ?? null
 }
 
 async function recordSourceVolumes(db: Database, runId: number, sources: readonly SourceVolume[]): Promise<void> {

@@ -7,7 +7,7 @@ import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import { recordDueAttempts } from '../../src/deliveries/due.ts'
 import { recordUnsent } from '../../src/deliveries/ledger.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
-import { startRun } from '../../src/deliveries/runs.ts'
+import { recordImportVolume, startRun } from '../../src/deliveries/runs.ts'
 import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { seedUsers } from '../support/seed.ts'
 
@@ -56,6 +56,18 @@ test('the rows of a process and its run survive', async () => {
   await postgres.kill(0)
   const { rows } = await opened.pool.query('select r.id, r.worker_id from runs r join workers w on w.id = r.worker_id')
   assert.deepEqual(rows, [{ id, worker_id: worker.id }])
+})
+
+// It is the first statement that a run's row counts. When it was lost, the run took its records for lost, and ended.
+test('the verdict of the guard survives, and its number', async () => {
+  const { id: runId } = await opened.db.selectFrom('runs').select('id').executeTakeFirstOrThrow()
+  const run = { runId, server: await databaseLeases(opened.db).findServer() }
+  const importVolume = { listings: 7, filledFields: null }
+  const verdict = { importVolume, sources: [], held: { by: 'week', reason: 'too few' }, accepted: true } as const
+  assert.equal(await recordImportVolume(opened.db, run, verdict), 1)
+  await postgres.kill(0)
+  const { rows } = await opened.pool.query('select listings, held, held_by, accepted, statements from runs')
+  assert.deepEqual(rows, [{ listings: 7, held: 'too few', held_by: 'week', accepted: true, statements: 1 }])
 })
 
 test('an attempt that was recorded with its delivery survives', async () => {
