@@ -182,14 +182,17 @@ export function describeAbsence(error: unknown, where?: string): string {
   return `The database${place} is away (${cause}): waiting for it, for ${formatAwayMax()} at most.`
 }
 
-/** After so long without a statement an absence counts as a new one: a program that runs for weeks may meet several. */
-const gapMs = 60_000
+/**
+ * After so long without a failed try an absence counts as a new one: a program that runs for weeks may meet several, and one that was
+ * frozen meets the statements that failed before.
+ */
+const findGapMs = () => Math.min(60_000, findAwayMsMax() / 2)
 /** The database may answer other statements and fail at one for ever: this one is tried for at least so long. */
 const ownTroubleMs = 60_000
 
 /** When the absence began, for a statement that was tried at `triedMs` and failed with `error` at `nowMs`. */
 function awaySince(error: unknown, triedMs: number, nowMs: number): number {
-  if (nowMs - away.seenMs > gapMs) away.sinceMs = undefined
+  if (nowMs - away.seenMs > findGapMs()) away.sinceMs = undefined
   away.seenMs = nowMs
   // a silent database was away already when it was asked
   const isSilent = error instanceof SilentDatabase || /timeout/i.test(messageOf(error))

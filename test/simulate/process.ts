@@ -60,6 +60,7 @@ export class SimulatedProcess {
   private isDead = false
   private frozenUntil = 0
   private awaySince: number | undefined
+  private awaySeen = 0
 
   constructor(
     nth: number,
@@ -233,6 +234,9 @@ export class SimulatedProcess {
           return result
         } catch (error) {
           if (!(error instanceof Absence)) throw error
+          // as in `away.ts`: a process that was frozen meets the statements that failed before
+          if (world.now - this.awaySeen > this.settings.awayMs / 2) this.awaySince = undefined
+          this.awaySeen = world.now
           this.awaySince ??= world.now
           if (world.now - this.awaySince >= this.settings.awayMs) throw new LeadpushError('database', 'away')
           isRepeat = true

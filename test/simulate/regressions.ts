@@ -112,4 +112,31 @@ export const regressions: Readonly<Record<string, Scenario>> = {
       { is: 'away', forMs: 68, server: true, lostMs: 297, atMs: 68 },
     ],
   },
+  'a push whose records are lost says so, even if its last statement gets no answer': {
+    seed: 600_015_260,
+    users: [{ places: ['10003'], subscribed: true }],
+    listings: [],
+    settings: { ...settings, concurrency: 16, outageMs: 0, compress: 'gzip', awayMs: 120_000 },
+    receiver: [{ atMs: 0, manner: { is: 'limited', ratePerSecond: 21, burst: 13, latencyMs: 4, retryAfter: 1 } }],
+    pushes: [{ ...all, force: true, atMs: 580, accept: false }],
+    events: [
+      { is: 'unsubscribe', user: 0, atMs: 1 },
+      { is: 'lose', forMs: 1_910, share: 0.2, atMs: 1 },
+      { is: 'away', forMs: 11, server: true, lostMs: 356, atMs: 1_156 },
+    ],
+  },
+  'a process that was frozen while two statements were lost goes on': {
+    seed: 600_062_153,
+    users: [{ places: ['10002'], subscribed: true }],
+    listings: [],
+    settings: { ...settings, timeoutMs: 10_000, concurrency: 16, leaseMs: 9_000, awayMs: 2_000 },
+    receiver: [
+      { atMs: 0, manner: { is: 'mixed', share: 0.3, latencyMs: 34, gzip: false, other: 'status', status: 503 } },
+    ],
+    pushes: [{ ...all, atMs: 8, accept: false }],
+    events: [
+      { is: 'freeze', push: 0, forMs: 9_244, atMs: 1, aimed: { push: 0, statement: 'countOfPass', nth: 1, lagMs: 3 } },
+      { is: 'lose', forMs: 26, share: 1, atMs: 1, aimed: { push: 0, statement: 'recordDue', nth: 1, lagMs: 0 } },
+    ],
+  },
 }
