@@ -185,23 +185,26 @@ const isFirstOf =
 
 /**
  * Takes back attempts that were recorded and certainly not made: they are due at once. If a listing was erased meanwhile, a first attempt
- * is due without it and a second one ends its delivery. Returns the deliveries that ended, now or before.
+ * is due without it and a second one ends its delivery; `isErased`: the caller missed one of their listings. Returns the deliveries that
+ * ended, now or before.
  */
 export async function recordUnsent(
   db: Database,
   workerIds: readonly number[],
   unsent: readonly Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>[],
+  isErased = false,
 ): Promise<LedgerDelivery[]> {
   const firsts = unsent.filter(({ attempt }) => attempt === 1).map(({ idempotencyKey }) => idempotencyKey)
   return await db.transaction().execute(async (transaction) => {
     const isOurs = isFirstOf(workerIds)
-    await makeAnew(transaction, firsts, (row) => isOurs(row) && row.isEnding)
+    await makeAnew(transaction, firsts, (row) => isOurs(row) && (isErased || row.isEnding))
+    const reason = sql`case when ${isErased} and attempts = 2 then ${wasErased} else end_reason end`
     const { rows } = await sql<LedgerDelivery>`
       with durable as materialized (${durably})
       update deliveries d set
-        attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
+        attempts = attempts - 1, under_way = false, due_at = now(), second_at = null, end_reason = ${reason},
         first_at = case when attempts = 1 then null else first_at end,
-        status = case when end_reason is null then 'pending' when first_maybe_arrived then 'unknown' else 'failed' end
+        status = case when (${reason}) is null then 'pending' when first_maybe_arrived then 'unknown' else 'failed' end
       from durable, unnest(${unsent.map(({ idempotencyKey }) => idempotencyKey)}::text[], ${unsent.map(({ attempt }) => attempt)}::integer[])
         as u (key, attempt)
       where idempotency_key = u.key and attempts = u.attempt and status = 'pending' and under_way and worker_id = any (${workerIds})
@@ -209,32 +212,5 @@ export async function recordUnsent(
     `.execute(transaction)
     const keys = rows.length < unsent.length ? unsent.map(({ idempotencyKey }) => idempotencyKey) : []
     return [...rows.filter(({ status }) => status !== 'pending'), ...(await takeErased(transaction, workerIds, keys))]
-  })
-}
-
-/**
- * Takes back an attempt that was not made because a listing was erased: a first one is due at once, without the listing; a second one
- * ends its delivery. Returns the delivery if it ended, now or before.
- */
-export async function endErased(
-  db: Database,
-  workerIds: readonly number[],
-  { idempotencyKey, attempt }: Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>,
-): Promise<LedgerDelivery[]> {
-  return await db.transaction().execute(async (transaction) => {
-    if (attempt === 1) await makeAnew(transaction, [idempotencyKey], isFirstOf(workerIds))
-    const { rows } = await sql<LedgerDelivery>`
-      update deliveries d set
-        attempts = attempts - 1, under_way = false, due_at = now(), second_at = null,
-        end_reason = case when attempts = 2 then ${wasErased} end,
-        first_at = case when attempts = 1 then null else first_at end,
-        status = case when attempts = 1 then 'pending' when first_maybe_arrived then 'unknown' else 'failed' end
-      where status = 'pending' and under_way and worker_id = any (${workerIds}) and idempotency_key = ${idempotencyKey}
-        and attempts = ${attempt}
-      returning ${ledgerColumns}, null as email
-    `.execute(transaction)
-    return rows.length === 0
-      ? await takeErased(transaction, workerIds, [idempotencyKey])
-      : rows.filter(({ status }) => status !== 'pending')
   })
 }

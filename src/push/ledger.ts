@@ -117,17 +117,13 @@ export interface AttemptStore {
     known: readonly string[]
   }): Promise<LedgerDelivery[]>
   /**
-   * Takes back attempts that were recorded and certainly not made. Returns the deliveries that ended, now or before: all have to be
-   * reported.
+   * Takes back attempts that were recorded and certainly not made; `isErased`: because a listing was erased. Returns the deliveries that
+   * ended, now or before: all have to be reported.
    */
   takeBack(
     workerIds: readonly number[],
     unsent: readonly Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>[],
-  ): Promise<LedgerDelivery[]>
-  /** Takes back an attempt that was not made because a listing was erased. Returns the delivery if it ended, now or before. */
-  endErased(
-    workerIds: readonly number[],
-    attempt: Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>,
+    isErased?: boolean,
   ): Promise<LedgerDelivery[]>
   /** The milliseconds until the next attempt is due; null if none waits. */
   findNextDue(look: DueLook): Promise<number | null>

@@ -156,7 +156,6 @@ class PushRun {
       else if ('users' in step) yield* planned.ofUsers(step.users, step.kind)
       else {
         for await (const push of planned.ofPass(step.pass, this.counted.free, () => limit - served)) {
-          if (served >= limit) break
           yield push
           served++
         }

@@ -15,7 +15,7 @@ import {
 } from '../../src/deliveries/due.ts'
 import { endDeliveries } from '../../src/deliveries/erased-deliveries.ts'
 import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
-import { type DeliveryState, endAbandoned, endErased, recordUnsent } from '../../src/deliveries/ledger.ts'
+import { type DeliveryState, endAbandoned, recordUnsent } from '../../src/deliveries/ledger.ts'
 import { makeAnew } from '../../src/deliveries/made-anew.ts'
 import { decodeRecipe, encodeRecipes } from '../../src/deliveries/recipe.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
@@ -420,7 +420,7 @@ test('an erasure ends begun deliveries in every state; those without an attempt 
     ['succeeds', 'delivered', 1, null],
   ])
   assert.deepEqual(
-    [await recordUnsent(db, worker.ids, [nth('taken-back')]), await endErased(db, worker.ids, nth('gone'))],
+    [await recordUnsent(db, worker.ids, [nth('taken-back')]), await recordUnsent(db, worker.ids, [nth('gone')], true)],
     [[], []],
   )
   // a process that waits for the attempts does not end deliveries that it no longer has
@@ -474,7 +474,7 @@ test('an attempt that was taken back, and belongs to another process by then, is
     await sql`delete from claims`.execute(db)
   }
   const again = async () => [
-    await endErased(db, late.ids, nth('gone')),
+    await recordUnsent(db, late.ids, [nth('gone')], true),
     await recordUnsent(db, late.ids, [nth('unsent')]),
   ]
   assert.deepEqual(await again(), [[], []])

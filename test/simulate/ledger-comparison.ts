@@ -459,8 +459,8 @@ const attemptsOf: Choice = (hand) => {
     }
     case 17: {
       const { unsent } = hand
-      return answer('attempts.endErased', { workerIds, unsent }, ({ ledger }) =>
-        ledger.attempts.endErased(workerIds, unsent),
+      return answer('attempts.takeBack', { workerIds, unsent, isErased: true }, ({ ledger }) =>
+        ledger.attempts.takeBack(workerIds, [unsent], true),
       )
     }
     case 18: {

@@ -690,29 +690,16 @@ export class LedgerModel {
     d.second.at = null
   }
 
-  takeBack(workerIds: readonly number[], unsent: readonly Unsent[]): LedgerDelivery[] {
+  takeBack(workerIds: readonly number[], unsent: readonly Unsent[], isErased = false): LedgerDelivery[] {
     const ours = this.findOurs(workerIds, unsent)
     for (const d of ours) {
-      if (d.attempts === 1 && d.endReason !== null) this.makeAnew(d)
+      if (d.attempts === 1 && (isErased || d.endReason !== null)) this.makeAnew(d)
+      if (d.attempts === 2 && isErased) d.endReason = wasErased
       this.undo(d)
       if (d.endReason !== null) d.status = d.first.maybeArrived ? 'unknown' : 'failed'
     }
     const ended = ours.filter(({ status }) => status !== 'pending').map((d) => toLedgerDelivery(d, null))
     return [...ended, ...this.takeErasedOf(workerIds, unsent)]
-  }
-
-  endErased(workerIds: readonly number[], attempt: Unsent): LedgerDelivery[] {
-    const ours = this.findOurs(workerIds, [attempt])
-    for (const d of ours) {
-      if (d.attempts === 1) this.makeAnew(d)
-      else {
-        d.endReason = wasErased
-        d.status = d.first.maybeArrived ? 'unknown' : 'failed'
-      }
-      this.undo(d)
-    }
-    const ended = ours.filter(({ status }) => status !== 'pending').map((d) => toLedgerDelivery(d, null))
-    return [...ended, ...this.takeErasedOf(workerIds, [attempt])]
   }
 
   /** Without the listings that were erased, under its key. */

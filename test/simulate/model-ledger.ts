@@ -70,7 +70,6 @@ export function modelLedger(model: LedgerModel, way: Way): Ledger {
     isAnythingAbandoned: () => surely('isAnythingAbandoned', () => model.isAnythingAbandoned()),
     endAbandoned: (of) => once('endAbandoned', () => model.endAbandoned(of)),
     takeBack: (...of) => once('takeBack', () => model.takeBack(...of)),
-    endErased: (...of) => once('endErased', () => model.endErased(...of)),
     async *giveBack(...of) {
       yield* await surely('giveBack', () => model.giveBack(...of))
     },

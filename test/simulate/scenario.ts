@@ -90,7 +90,7 @@ type Theme = (typeof themes)[number]
 const critical = [
   ...['recordPushes', 'recordPushes', 'recordPushes', 'recordDue', 'recordDue', 'recordOutcomes', 'recordOutcomes'],
   ...['takeRange', 'takeBack', 'giveBack', 'endAbandoned', 'findNextDue', 'findErasures', 'countOfPass'],
-  ...['end', 'closeInterrupted', 'endErased', 'releaseRanges'],
+  ...['end', 'closeInterrupted', 'takeBack', 'releaseRanges'],
 ]
 const criticalInTrouble = ['takeTry', 'takeTry', 'takeTry', 'tellReceiver', 'readReceiver', 'recordDue', 'recordPushes']
 

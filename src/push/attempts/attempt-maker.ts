@@ -1,7 +1,6 @@
 /** Makes a recorded attempt: opens its receiver key, builds its body, sends it, and passes on the outcome. */
 import type { AttemptOutcome } from '../../deliveries/attempt.ts'
 import { BodyBuffers, buildBody } from '../../deliveries/body.ts'
-import { GzipBodies } from '../../deliveries/gzip-body.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
 import { isAtHand } from '../../leads/lead-store.ts'
 import { receiverKeyOf } from '../../secrets/cipher.ts'
@@ -25,16 +24,10 @@ export class AttemptMaker {
   private readonly context: LoopContext
   private readonly attempts: AttemptsInHand
   private readonly buffers = new BodyBuffers()
-  private readonly gzipBodies = new GzipBodies()
 
   constructor(context: LoopContext, attempts: AttemptsInHand) {
     this.context = context
     this.attempts = attempts
-  }
-
-  /** Listings were erased, or the same ids mean others: drops the parts of compressed bodies. */
-  forgetBodies(): void {
-    this.gzipBodies.clear()
   }
 
   /** Makes one attempt, and notes its outcome; a later statement records that. Throws what no other attempt will escape either. */
@@ -46,12 +39,12 @@ export class AttemptMaker {
     const found = isAtHand(contents) ? contents : await planned.readJson(contents)
     if (found === undefined) {
       await this.context.receiver.noteNotMade(attempt)
-      return await this.attempts.endErased(attempt)
+      return await this.attempts.takeBack([attempt], true)
     }
-    const { buffers, gzipBodies } = this
+    const { buffers } = this
     const { queryList, bytes, gzip } = attempt
     const body = gzip
-      ? gzipBodies.build(queryList, found, bytes, buffers)
+      ? planned.gzipBodies.build(queryList, found, bytes, buffers)
       : buildBody(queryList, found, bytes, buffers.take(bytes))
     const outcome = await wire.send({ body, ...attempt, receiverKey })
     buffers.giveBack(body)
@@ -71,7 +64,7 @@ export class AttemptMaker {
       const receiverKey = await openIntact(vault, attempt.receiverKey, receiverKeyOf(attempt.email))
       if (receiverKey !== undefined) return receiverKey
     } catch (error) {
-      await this.attempts.takeBack(attempt)
+      await this.attempts.takeBack([attempt])
       throw error
     }
     await receiver.noteNotMade(attempt)

@@ -16,7 +16,6 @@ import type { LoopContext } from './loop-context.ts'
 const busyMs = 100
 const busyMsMax = 5_000
 const emailsMax = 10_000
-const outcomesPerStatement = 256
 /**
  * How long an outcome waits for others, or for the next statement that begins pushes, so that one statement records several: a statement
  * of its own holds up the next one.
@@ -35,13 +34,13 @@ const mayReturn = (kind: DeliveryKind) => kind === 'subscription' || kind === 's
  *   planned ── recordPushes ─┐                                                      ┌─ recordOutcomes ─┐
  *                            ├─► ready ── take ──► made ── noteOutcome ──► outcomes ┤                  ├─► ended, or due
  *   due ────── recordDue ────┘     │                │                               └─ recordPushes ───┘
- *    ▲                             │ takeBack       │ takeBack, endErased
+ *    ▲                             │ takeBack       │ takeBack
  *    └─────────────────────────────┴────────────────┘
  *
  * A statement whose answer was lost with the database may have recorded attempts: `findUnheard` finds these, and they become `ready`.
  */
 export class AttemptsInHand {
-  ready: RecordedAttempt[] = []
+  readonly ready: RecordedAttempt[] = []
   readonly due: DueAttempts
 
   private readonly context: LoopContext
@@ -50,7 +49,6 @@ export class AttemptsInHand {
   private readonly all = new Map<string, RecordedAttempt>()
   private readonly outcomes: RecordedOutcome[] = []
   private gatheredFrom = 0
-  private hasTakenOver = false
   /** The e-mails of deliveries that wait for an attempt, by key: the ledger has none for a user who was removed meanwhile. */
   private readonly emails = new LRUCache<string, string>({ maxSize: emailsMax, sizeCalculation: () => 1 })
 
@@ -66,7 +64,7 @@ export class AttemptsInHand {
 
   /** How many of the `unfinished` end with the next statement that records outcomes. */
   get ending(): number {
-    return Math.min(this.outcomes.length, outcomesPerStatement)
+    return this.outcomes.length
   }
 
   /** In how many milliseconds outcomes are worth a statement of their own: they wait shortly for the other attempts under way. */
@@ -103,10 +101,8 @@ export class AttemptsInHand {
     const attempts = await this.due.take(room, only, this.keys)
     if (attempts.length === 0) await this.endAbandoned()
     if (attempts.length < room) await this.due.noteNext(only, attempts.length)
-    const hasTakenOver = attempts.some(({ runId }) => runId !== run.id)
     // the run that had them may have found trouble of the receiver
-    if (hasTakenOver && !this.hasTakenOver) await receiver.look()
-    this.hasTakenOver = hasTakenOver
+    if (attempts.some(({ runId }) => runId !== run.id)) await receiver.look()
     await this.countUsers(attempts)
     this.add(attempts)
     return attempts.length
@@ -114,10 +110,8 @@ export class AttemptsInHand {
 
   private async endAbandoned(): Promise<void> {
     const { ledger, worker, scope } = this.context
-    const { takeover } = scope
-    const ended = await ledger.rideOut(() =>
-      ledger.attempts.endAbandoned({ workerIds: worker.ids, takeover, known: this.keys() }),
-    )
+    const of = () => ({ workerIds: worker.ids, takeover: scope.takeover, known: this.keys() })
+    const ended = await ledger.rideOut(() => ledger.attempts.endAbandoned(of()))
     await this.countUsers(ended)
     this.tell(ended)
     await ledger.rideOut(() => worker.renew())
@@ -153,7 +147,7 @@ export class AttemptsInHand {
   ): Promise<{ left: readonly Push[]; erasures: number }> {
     const { ledger, worker, run, records, receiver } = this.context
     const { erasures = 0, server = '' } = pushes[0] ?? {}
-    const outcomes = this.outcomes.slice(0, outcomesPerStatement)
+    const outcomes = [...this.outcomes]
     const of = { runId: run.id, period: run.period, attemptsMax: room, gzip: receiver.usesGzip }
     return await ledger.rideOut(async (isRepeat) => {
       if (isRepeat) for (const attempt of await this.due.findUnheard(this.keys())) this.begin(attempt)
@@ -209,7 +203,7 @@ export class AttemptsInHand {
   /** Records the outcomes that have gathered. No other statement may be recording some. */
   async recordOutcomes(): Promise<void> {
     const { ledger, records } = this.context
-    const outcomes = this.outcomes.slice(0, outcomesPerStatement)
+    const outcomes = [...this.outcomes]
     await ledger.rideOut(async () => {
       const { run } = records
       const recorded = await ledger.attempts.recordOutcomes(run, outcomes)
@@ -235,26 +229,15 @@ export class AttemptsInHand {
     }
   }
 
-  /** Gives up an attempt whose body can no longer be built, since one of its listings was erased: a first one is due without it. */
-  async endErased(attempt: RecordedAttempt): Promise<void> {
+  /**
+   * Takes back recorded attempts that were not made: those that are ready, or `unmade` that were taken. They are due again. `isErased`:
+   * their bodies can no longer be built, since one of their listings was erased.
+   */
+  async takeBack(unmade: readonly RecordedAttempt[] = this.ready.splice(0), isErased = false): Promise<void> {
+    if (unmade.length === 0) return
     const { ledger, worker } = this.context
-    const ended = await ledger.rideOut(() => ledger.attempts.endErased(worker.ids, attempt))
-    this.noteTakenBack([attempt], ended)
-  }
-
-  /** Takes back recorded attempts that were not made, including `unmade`, which was taken: they are due again. */
-  async takeBack(unmade?: RecordedAttempt): Promise<void> {
-    const { ledger, worker } = this.context
-    const unsent = unmade === undefined ? this.ready : [...this.ready, unmade]
-    if (unsent.length === 0) return
-    this.ready = []
-    const ended = await ledger.rideOut(() => ledger.attempts.takeBack(worker.ids, unsent))
-    this.noteTakenBack(unsent, ended)
-  }
-
-  private noteTakenBack(attempts: readonly RecordedAttempt[], ended: readonly LedgerDelivery[]): void {
-    this.tell(ended)
-    for (const { idempotencyKey, attempt } of attempts) {
+    this.tell(await ledger.rideOut(() => ledger.attempts.takeBack(worker.ids, unmade, isErased)))
+    for (const { idempotencyKey, attempt } of unmade) {
       this.all.delete(idempotencyKey)
       this.due.note(attempt === 1 ? 'first' : 'second')
     }

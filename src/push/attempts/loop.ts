@@ -71,9 +71,8 @@ export class PushLoop {
     return end
   }
 
-  /** Another server answers: the same ids may mean other listings, and deleted rows may be there again. */
+  /** Another server answers: deleted rows may be there again. */
   lookAnew(): void {
-    this.maker.forgetBodies()
     this.attempts.due.lookAnew()
     this.sleeper.wake()
   }
@@ -235,7 +234,7 @@ export class PushLoop {
   }
 
   private async beginPlanned(room: number): Promise<void> {
-    const { clock, worker, planned } = this.context
+    const { clock, planned } = this.context
     const batch: UserPush[] = []
     const { erasures, server } = this.planned[0] ?? {}
     for (let free = room; free > 0 && this.planned[0]?.erasures === erasures && this.planned[0]?.server === server; ) {
@@ -248,13 +247,8 @@ export class PushLoop {
     // planning goes on while the database has the statement, not before
     clock.soon(() => void this.plan())
     const recorded = await recording
-    let { left } = recorded
-    if (left.length === 0 || this.stopping) return
-    if (recorded.erasures !== erasures || worker.server !== server) {
-      this.maker.forgetBodies()
-      left = await planned.again(left, recorded.erasures)
-    }
-    this.planned.unshift(...left)
+    if (recorded.left.length === 0 || this.stopping) return
+    this.planned.unshift(...(await planned.again(recorded.left, recorded.erasures)))
   }
 
   /** Makes as many of the recorded attempts as may be under way. */

@@ -9,7 +9,7 @@ import {
   recordDueAttempts,
   recordGivenBack,
 } from '../../deliveries/due.ts'
-import { endAbandoned, endErased, findUsersBegun, isAnythingAbandoned, recordUnsent } from '../../deliveries/ledger.ts'
+import { endAbandoned, findUsersBegun, isAnythingAbandoned, recordUnsent } from '../../deliveries/ledger.ts'
 import { recordOutcomes, recordPushes } from '../../deliveries/record.ts'
 import {
   closeInterruptedRuns,
@@ -71,8 +71,7 @@ const usersOf = (db: Database): UserStore => ({
 const attemptsOf = (db: Database): AttemptStore => ({
   isAnythingAbandoned: () => rideOut(() => isAnythingAbandoned(db)),
   endAbandoned: (of) => endAbandoned(db, of),
-  takeBack: (workerIds, unsent) => recordUnsent(db, workerIds, unsent),
-  endErased: (workerIds, attempt) => endErased(db, workerIds, attempt),
+  takeBack: (...of) => recordUnsent(db, ...of),
   giveBack: (workerIds, due) => recordGivenBack(db, workerIds, due),
   findNextDue: (look) => findNextDue(db, look),
   endFarPauses: () => rideOut(() => endFarPauses(db)),

@@ -5,6 +5,7 @@
 
 import { oneAhead } from '../../base/one-ahead.ts'
 import type { Worker } from '../../db/leases.ts'
+import { GzipBodies } from '../../deliveries/gzip-body.ts'
 import { uniqueKey, weeklyKey } from '../../deliveries/keys.ts'
 import type { DeliveryKind } from '../../deliveries/ledger.ts'
 import type { PlannedPush } from '../../deliveries/record.ts'
@@ -60,6 +61,9 @@ export class PlannedPushes {
   slowUsers = 0
   /** Listings that were left out because of another one of their house, summed over users. */
   sameHouse = 0
+
+  /** The compressed parts of the bodies that were read. */
+  readonly gzipBodies = new GzipBodies()
 
   private readonly context: PlannedPushesContext
   private readonly planner: PlanSource
@@ -174,6 +178,7 @@ export class PlannedPushes {
   /** Drops the data read from the database. */
   forget(): void {
     this.planner.forget()
+    this.gzipBodies.clear()
   }
 
   /**
@@ -182,6 +187,7 @@ export class PlannedPushes {
    */
   async again(pushes: readonly UserPush[], erasures: number): Promise<UserPush[]> {
     await this.planner.forgetErased(erasures)
+    this.gzipBodies.clear()
     const again: UserPush[] = []
     for (const by of new Set(pushes.map((push) => push.by))) {
       const ofUser = new Map(pushes.flatMap((push) => (push.by === by ? [[push.userId, push] as const] : [])))
