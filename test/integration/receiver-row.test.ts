@@ -103,6 +103,19 @@ test('a try is one process’s; one that was not made is there for the next', as
   assert.deepEqual([await troubleOf(), await row.tell({ ...first, tries: 4 })], [undefined, false])
 }) // biome-ignore format: a table
 
+// Its pause of an hour seemed longer than an hour, as after a wrong clock: two pushes tried a receiver that refuses at once.
+test('a try holds for a process whose look began before it', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  const row = await begin(db)
+  await row.tell({ ...trouble, status: 403 })
+  await db.transaction().execute(async (early) => {
+    await sql`select now()`.execute(early)
+    assert.equal(await row.tell({ ...second, tries: 0 }), true)
+    const known = (await databaseReceiver(early, url).read()).trouble
+    assert.ok((known?.nextMs ?? 0) > 3_500_000 && (known?.secondMs ?? 0) > 3_500_000, JSON.stringify(known))
+  })
+})
+
 test('the row has the trouble that was found last; the same trouble again changes nothing', async (t) => {
   const { db } = await (await createDatabase(t)).open()
   const row = await begin(db)

@@ -39,9 +39,15 @@ const byTrouble = (downMs: number, refusesMs: number) =>
 /** SQL: the pause between two second attempts. */
 const secondPause = byTrouble(outageSecondMs, refusalSecondMs)
 
-/** SQL: milliseconds until `time`. A time too far ahead comes from a wrong clock, and counts as over. */
-const until = (time: RawBuilder<unknown>, max: RawBuilder<unknown>) => sql<number>`
-  coalesce(extract(epoch from case when ${time} - now() between interval '0' and ${max} then ${time} - now() end) * 1000, 0)::double precision`
+/**
+ * SQL: milliseconds until `time`. A time too far ahead comes from a wrong clock, and counts as over; against `now()` so would the pause
+ * that another transaction has begun since this one did.
+ */
+const until = (time: RawBuilder<unknown>, max: RawBuilder<unknown>) => {
+  const ahead = sql`${time} - clock_timestamp()`
+  return sql<number>`
+    coalesce(extract(epoch from case when ${ahead} between interval '0' and ${max} then ${ahead} end) * 1000, 0)::double precision`
+}
 
 async function find(db: Database, id: Buffer): Promise<Known> {
   const { rows } = await sql<KnownTrouble & KnownPace & Pick<Known, 'gzip'> & { isInTrouble: boolean }>`
@@ -91,7 +97,7 @@ function statementFor(id: Buffer, news: ReceiverNews) {
       return sql`
         update receivers set rate = ${news.allowedRate}, rate_at = now(),
           paused_until = greatest(
-            now() + ${ms(news.pausedMs)}, case when paused_until <= now() + ${ms(retryAfterMsMax)} then paused_until end)
+            now() + ${ms(news.pausedMs)}, case when paused_until <= clock_timestamp() + ${ms(retryAfterMsMax)} then paused_until end)
         where url_sha256 = ${id}
       `
     case 'gzip':
