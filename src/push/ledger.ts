@@ -142,8 +142,8 @@ export interface AttemptStore {
 
 /** The content of a receiver's row. */
 export interface Known {
-  /** Undefined: no trouble of the receiver is known. */
-  trouble: KnownTrouble | undefined
+  /** Null: no trouble of the receiver is known. */
+  trouble: KnownTrouble | null
   pace: KnownPace
   /** Whether it takes compressed deliveries, or has refused one lately; null: it has said neither. */
   gzip: 'takes' | 'refused' | null

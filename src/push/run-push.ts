@@ -41,8 +41,6 @@ class PushRun {
   /** Users who are held back, and whom an earlier run has reported. */
   private heldAgain = 0
   private loop: PushLoop | undefined
-  /** Attempts a second, since the receiver asked for less. */
-  private allowed: number | undefined
 
   /** `startedAt`: when it was begun, by its clock. */
   constructor(context: RunContext, worker: Worker, run: Run, startedAt: number) {
@@ -54,17 +52,11 @@ class PushRun {
     this.scope = scope
     this.startedAt = startedAt
     this.untold = new Map(scope.named.map((user) => [user.email, user]))
-    const reporter: PushReporter = {
-      ...context.reporter,
-      line: (line, hold) => this.tell(line, hold),
-      pace: (ratePerSecond) => {
-        this.allowed = ratePerSecond
-        context.reporter.pace(ratePerSecond)
-      },
-    }
+    const reporter: PushReporter = { ...context.reporter, line: (line, hold) => this.tell(line, hold) }
     const ledger = tellAbsence(context.ledger, reporter)
     const ofReceiver = { heeds: scope.heedsReceiver, accepts: accept, tellsAgain: scope.command !== 'resume' }
-    const receiver = new Receiver({ ledger, wire, clock, settings, reporter, ...ofReceiver })
+    const row = ledger.receiver(settings.receiverUrl)
+    const receiver = new Receiver({ row, wire, clock, settings, reporter, ...ofReceiver })
     const { timeZone, guard } = settings
     const { id: runId, period, otherTimeZone } = run
     this.agenda = new Agenda({ ledger, request, accept, timeZone, guard, period, runId, otherTimeZone })
@@ -248,7 +240,8 @@ class PushRun {
     const { deliveries, delivered, failed, unknown, skipped, leads, bytes } = this.tally
     const counted = { skipped, heldUsers: heldUsers - heldAgain, uncounted: left.uncounted }
     const { named } = this.scope
-    const { run, users, planned, clock } = this.tools
+    const { run, users, planned, clock, receiver } = this.tools
+    const { allowedRate } = receiver
     return {
       type: 'summary',
       period: run.period,
@@ -264,7 +257,7 @@ class PushRun {
       leads,
       bytes,
       seconds: Math.round(clock.now() - this.startedAt) / 1_000,
-      ...(this.allowed !== undefined && { allowedPerSecond: Math.round(this.allowed * 100) / 100 }),
+      ...(allowedRate !== undefined && { allowedPerSecond: Math.round(allowedRate * 100) / 100 }),
       ...(this.context.settings.sameHouse === 'once' && { sameHouse: planned.sameHouse }),
     }
   }

@@ -209,7 +209,7 @@ for (const [what, before, after] of [
     house.receiver.answer = () => 200
     const mended = await house.push(resume, { ...brief, outageMs: 30_000 })
     assert.deepEqual([mended.ok, await house.attempts()], [true, { 'delivered 2': 18, 'failed 2': 2 }])
-    assert.equal(await troubleOf(house), undefined)
+    assert.equal(await troubleOf(house), null)
   })
 }
 
@@ -224,7 +224,7 @@ test('one user alone who is refused as a trouble ends holds nobody, with first a
     assert.deepEqual(skips({ lines }), [])
     const left = Object.entries(await house.attempts()).filter(([what]) => what.startsWith('pending'))
     assert.deepEqual(left, [], `${count}`)
-    assert.equal(await troubleOf(house), undefined)
+    assert.equal(await troubleOf(house), null)
   }
 })
 

@@ -61,11 +61,11 @@ test('the row has the news of a process in their order', async (t) => {
     return await row.tell(news)
   }
   const receiver = new Receiver({
-    ledger: { receiver: () => ({ ...row, tell }) },
+    row: { ...row, tell },
     wire: { send: () => assert.fail('nothing is sent'), head: () => assert.fail('nothing is tried') },
     clock: systemClock,
     reporter: collectingReporter([]),
-    settings: { receiverUrl: url, outageMs: 60_000, compress: 'off', ratePerSecond: undefined, retryDelayMs: 0 },
+    settings: { outageMs: 60_000, compress: 'off', ratePerSecond: undefined, retryDelayMs: 0 },
     ...{ heeds: true, accepts: false, tellsAgain: true },
   })
   await receiver.begin(() => {})
@@ -78,7 +78,7 @@ test('the row has the news of a process in their order', async (t) => {
   await row.read()
   isLate.open()
   await Promise.all(telling)
-  assert.equal((await row.read()).trouble, undefined)
+  assert.equal((await row.read()).trouble, null)
 })
 
 test('a try is one process’s; one that was not made is there for the next', async (t) => {
@@ -98,9 +98,9 @@ test('a try is one process’s; one that was not made is there for the next', as
   await row.tell({ says: 'not made', tries: 4, kind: 'second' })
   assert.deepEqual(await troubleOf(), { status: null, tries: 3, nextMs: 0, secondMs: 0 })
   assert.equal(await row.tell({ ...second, tries: 3 }), true)
-  assert.equal((await databaseReceiver(db, `${url}other`).read()).trouble, undefined)
+  assert.equal((await databaseReceiver(db, `${url}other`).read()).trouble, null)
   await row.tell({ says: 'well' })
-  assert.deepEqual([await troubleOf(), await row.tell({ ...first, tries: 4 })], [undefined, false])
+  assert.deepEqual([await troubleOf(), await row.tell({ ...first, tries: 4 })], [null, false])
 }) // biome-ignore format: a table
 
 // Its pause of an hour seemed longer than an hour, as after a wrong clock: two pushes tried a receiver that refuses at once.

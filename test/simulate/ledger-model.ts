@@ -753,7 +753,7 @@ export class LedgerModel {
   readReceiver(url: string): Known {
     const { now } = this
     const row = this.receiver(url)
-    if (row === undefined) return { trouble: undefined, pace: { pausedMs: 0, allowedRate: null }, gzip: null }
+    if (row === undefined) return { trouble: null, pace: { pausedMs: 0, allowedRate: null }, gzip: null }
     const { troubleSince, refusedStatus: status, tries, nextAt, secondAt, pausedUntil, rate, rateAt } = row
     // a time too far ahead comes from a wrong clock
     const until = (time: number | null, max: number) =>
@@ -764,7 +764,7 @@ export class LedgerModel {
     return {
       trouble:
         troubleSince === null
-          ? undefined
+          ? null
           : {
               status,
               tries,

@@ -276,8 +276,8 @@ function checkPace({ byPush, isSmooth }: Facts, { nth, request, settings }: Simu
   const own = byPush.get(nth) ?? []
   for (const { told, toldMs } of own) {
     if (told?.kind !== 'answer' || toldMs === undefined) continue
-    const retryAfterMs = told.retryAfter === undefined ? undefined : Number(told.retryAfter) * 1_000
-    if (!asksForLess({ status: told.status, retryAfterMs })) continue
+    const retryAfterMs = told.retryAfter === undefined ? null : Number(told.retryAfter) * 1_000
+    if (!asksForLess({ httpStatus: told.status, retryAfterMs })) continue
     const untilMs = toldMs + Math.min(retryAfterMs ?? settings.retryDelayMs, retryAfterMsMax)
     const early = own.find(({ atMs }) => atMs > toldMs + 50 && atMs < untilMs - 1)
     if (early) {

@@ -164,8 +164,11 @@ export function simulate(scene: Scene): Ended {
     }
     const answer = (kind: 'first' | 'second', begunMs: number, taken: boolean, opensInMs: number) => {
       onWire--
-      const retryAfterMs = taken || retryAfter === undefined ? undefined : retryAfter === true ? opensInMs : retryAfter
-      const isNews = pace.note({ kind, status: taken ? 200 : status, retryAfterMs, durationMs: nowMs - begunMs }, nowMs)
+      const retryAfterMs = taken || retryAfter === undefined ? null : retryAfter === true ? opensInMs : retryAfter
+      const isNews = pace.note(
+        { kind, httpStatus: taken ? 200 : status, retryAfterMs, durationMs: nowMs - begunMs },
+        nowMs,
+      )
       if (isNews && processes > 1) {
         // through the database, a second later
         const known = pace.known(nowMs)

@@ -68,8 +68,8 @@ const keyOf = ({ now, health, ...world }: World) => {
 
 function workOf({ ready, wire, firsts, seconds, later }: World): Work {
   const open = ready.length + wire.length
-  const next = firsts > 0 ? 'first' : later > 0 ? 'planning' : seconds > 0 ? 'second' : 'nothing'
-  return { open, isIdle: open === 0, next: next === 'second' ? { is: next, inMs: 0 } : { is: next } }
+  if (open > 0 || (firsts === 0 && later > 0)) return { open }
+  return { open, next: { is: firsts > 0 ? 'first' : seconds > 0 ? 'second' : 'nothing' } }
 }
 
 function check(holds: boolean, what: string, world: World): void {
@@ -162,8 +162,6 @@ function act(world: World): World[] | undefined {
     }
     case 'wait':
       return []
-    case 'look':
-      throw new Error('what is next is known')
     case 'end':
       return ready.length + wire.length > 0 ? [] : undefined
   }
@@ -187,7 +185,7 @@ function suffer(world: World): World[] {
   }
   if (later > 0) found.push({ ...world, later: later - 1, firsts: world.firsts + 1 }, { ...world, later: 0 })
   const learnt = (status: number | null | undefined, tries: number): World => {
-    const known = status === undefined ? undefined : { status, tries, nextMs: 10_000, secondMs: 0 }
+    const known = status === undefined ? null : { status, tries, nextMs: 10_000, secondMs: 0 }
     const says = status === undefined ? 'well' : troubleOf(status)
     return feel({ ...world, others: others - 1, row: says }, { is: 'row', known, begins: false })
   }
@@ -203,7 +201,7 @@ function suffer(world: World): World[] {
 
 function* begin(): Generator<World> {
   const known = [
-    undefined,
+    null,
     { status: null, tries: 2, nextMs: 20_000, secondMs: 0 },
     { status: 401, tries: 0, nextMs: 0, secondMs: 0 },
   ]
@@ -212,7 +210,7 @@ function* begin(): Generator<World> {
       for (const row of known) {
         const world: World = {
           ...{ health: unproven, now: 0, firsts, seconds, later: 1, others: 1, ready: [], wire: [] },
-          row: row === undefined ? 'well' : troubleOf(row.status),
+          row: row === null ? 'well' : troubleOf(row.status),
           alikeFirsts: { sent: 0, sign: undefined },
           tails: { first: ['', 0], all: ['', 0] },
         }

@@ -123,9 +123,9 @@ async function start({ clock, users, concurrency, gate = () => undefined, take, 
   const run = { id: runId, ...started }
   const { signal: stop } = new AbortController()
   const receiver = new Receiver({
-    ...{ ledger, wire, clock, reporter, heeds: false, accepts: false, tellsAgain: false },
+    row: ledger.receiver('http://receiver.example'),
+    ...{ wire, clock, reporter, heeds: false, accepts: false, tellsAgain: false },
     settings: {
-      receiverUrl: 'http://receiver.example',
       outageMs: 0,
       compress: 'off',
       ratePerSecond: undefined,

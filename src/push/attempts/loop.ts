@@ -150,18 +150,21 @@ export class PushLoop {
   }
 
   private async askReceiver(): Promise<Permission> {
-    let permission = this.receiver.ask(this.work)
-    if (!this.receiver.maySend(0)) {
-      // the trouble must not cost attempts that were recorded before it
-      await this.attempts.takeBack()
-      permission = this.receiver.ask(this.work)
-    }
-    return permission.is === 'look' ? this.receiver.ask({ next: await this.findNext(), ...this.work }) : permission
+    // trouble must not cost attempts that were recorded before it
+    if (!this.receiver.maySend(0)) await this.attempts.takeBack()
+    const permission = this.receiver.ask({ open: this.open })
+    if (permission.is !== 'wait' || !this.isIdle) return permission
+    return this.receiver.ask({ open: 0, next: await this.findNext() })
   }
 
-  private get work(): Work {
-    const open = this.attempts.ready.length + this.onWire
-    return { open, isIdle: open === 0 && this.attempts.unfinished === 0 }
+  /** Attempts that are recorded or being made. */
+  private get open(): number {
+    return this.attempts.ready.length + this.onWire
+  }
+
+  /** Nothing is open, nor is an outcome on its way to the ledger. */
+  private get isIdle(): boolean {
+    return this.open === 0 && this.attempts.unfinished === 0
   }
 
   /** Records the outcomes that have gathered; where none have, sleeps for `ms`, until there may be something to do. */
@@ -192,14 +195,17 @@ export class PushLoop {
     else await this.findEnd(only, pacedMs)
   }
 
-  /** The receiver is in trouble: the next attempt that could be tried. First attempts go first, since their users have had none. */
+  /**
+   * The receiver is in trouble: the next attempt that could be tried; undefined: none is planned so far. First attempts go first, since
+   * their users have had none.
+   */
   private async findNext(): Promise<Work['next']> {
     if (this.planned.length > 0) return { is: 'first' }
     await this.attempts.lookAnew()
     const [firstMs, secondMs] = [this.attempts.due.untilNext('first'), this.attempts.due.untilNext('second')]
     // planning may have gone on meanwhile
     if (this.planned.length > 0 || firstMs <= 0) return { is: 'first' }
-    if (!this.plannedAll) return { is: 'planning' }
+    if (!this.plannedAll) return undefined
     const inMs = Math.max(0, Math.min(firstMs, secondMs))
     if (inMs === Number.POSITIVE_INFINITY) return { is: 'nothing' }
     return { is: 'second', inMs }
@@ -209,7 +215,7 @@ export class PushLoop {
   private async tryOnce(kind: AttemptKind): Promise<void> {
     if (!(await this.receiver.takeTry(kind, this.context.stop))) return await this.sleeper.sleep(againMs)
     await (this.planned.length > 0 ? this.beginPlanned(1) : this.attempts.recordDue(1, kind))
-    if (!this.work.isIdle) return
+    if (!this.isIdle) return
     // its user was removed, or is being changed, or was taken by another process
     await this.receiver.noteNotMade()
     await this.sleeper.sleep(againMs)

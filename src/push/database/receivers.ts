@@ -16,8 +16,7 @@ import {
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import type { Known, ReceiverNews, ReceiverStore } from '../ledger.ts'
-import { type KnownTrouble, pauseAfter } from '../receiver/health.ts'
-import type { KnownPace } from '../receiver/pace.ts'
+import { pauseAfter } from '../receiver/health.ts'
 
 /** The trouble that a push found last, if a receiver is in trouble; `status` null: it is down. */
 export async function findTrouble(db: Database): Promise<{ status: number | null; since: Date } | undefined> {
@@ -49,44 +48,39 @@ const until = (time: RawBuilder<unknown>, max: RawBuilder<unknown>) => {
     coalesce(extract(epoch from case when ${ahead} between interval '0' and ${max} then ${ahead} end) * 1000, 0)::double precision`
 }
 
+/** SQL: milliseconds until a second attempt may be made. */
+const secondMs = until(sql`(second_at + ${secondPause})`, secondPause)
+
 async function find(db: Database, id: Buffer): Promise<Known> {
-  const { rows } = await sql<KnownTrouble & KnownPace & Pick<Known, 'gzip'> & { isInTrouble: boolean }>`
-    select trouble_since is not null as "isInTrouble", refused_status as status, tries,
-      ${until(sql`next_at`, byTrouble(outagePauseMsMax, refusalTryMs))} as "nextMs",
-      ${until(sql`(second_at + ${secondPause})`, secondPause)} as "secondMs",
-      ${until(sql`paused_until`, ms(retryAfterMsMax))} as "pausedMs",
-      case when rate_at between now() - ${paceDays} * interval '1 day' and now() then rate end as "allowedRate",
+  const { rows } = await sql<Known>`
+    select case when trouble_since is not null then json_build_object('status', refused_status, 'tries', tries,
+        'nextMs', ${until(sql`next_at`, byTrouble(outagePauseMsMax, refusalTryMs))}, 'secondMs', ${secondMs}) end as trouble,
+      json_build_object('pausedMs', ${until(sql`paused_until`, ms(retryAfterMsMax))}, 'allowedRate',
+        case when rate_at between now() - ${paceDays} * interval '1 day' and now() then rate end) as pace,
       case when refused_gzip_at > now() - ${ms(gzipRefusalMs)} then 'refused' when takes_gzip then 'takes' end as gzip
     from receivers where url_sha256 = ${id}
   `.execute(db)
-  const [found] = rows
-  if (found === undefined) return { trouble: undefined, pace: { pausedMs: 0, allowedRate: null }, gzip: null }
-  const { isInTrouble, pausedMs, allowedRate, gzip, ...trouble } = found
-  return { trouble: isInTrouble ? trouble : undefined, pace: { pausedMs, allowedRate }, gzip }
+  return rows[0] ?? { trouble: null, pace: { pausedMs: 0, allowedRate: null }, gzip: null }
 }
 
 function statementFor(id: Buffer, news: ReceiverNews) {
   switch (news.says) {
     case 'well':
       return sql`update receivers set trouble_since = null, refused_status = null where url_sha256 = ${id}`
-    case 'trouble': {
-      const { status } = news
+    case 'trouble':
       // if it refuses, the next push may try at once
       return sql`
-        update receivers set trouble_since = now(), refused_status = ${status}, tries = 0, second_at = null,
-          next_at = now() + ${ms(status === null ? pauseAfter(0) : 0)}
-        where url_sha256 = ${id} and (trouble_since is null or refused_status is distinct from ${status})
+        update receivers set trouble_since = now(), refused_status = ${news.status}, tries = 0, second_at = null,
+          next_at = now() + ${ms(news.status === null ? pauseAfter(0) : 0)}
+        where url_sha256 = ${id} and (trouble_since is null or refused_status is distinct from ${news.status})
       `
-    }
-    case 'try': {
-      const { tries, kind } = news
+    case 'try':
       return sql`
-        update receivers set tries = tries + 1, next_at = now() + ${byTrouble(pauseAfter(tries + 1), refusalTryMs)},
-          second_at = case when ${kind === 'second'} then now() else second_at end
-        where url_sha256 = ${id} and trouble_since is not null and tries = ${tries}
-          and (${kind === 'second'} and second_at > now() - (${secondPause}) and second_at <= now()) is not true
+        update receivers set tries = tries + 1, next_at = now() + ${byTrouble(pauseAfter(news.tries + 1), refusalTryMs)},
+          second_at = case when ${news.kind === 'second'} then now() else second_at end
+        where url_sha256 = ${id} and trouble_since is not null and tries = ${news.tries}
+          and (${news.kind === 'first'} or ${secondMs} = 0)
       `
-    }
     case 'not made':
       return sql`
         update receivers set tries = tries - 1, next_at = now(),

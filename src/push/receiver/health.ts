@@ -27,6 +27,7 @@
 import {
   alikeMin,
   outageCheckMs,
+  outageLookMs,
   outagePauseMs,
   outagePauseMsMax,
   outageSecondMs,
@@ -39,12 +40,12 @@ import type { AttemptKind } from '../../deliveries/due.ts'
 /** The status with which a receiver refuses every delivery; null: it is down, so that no answer is below 500. */
 export type TroubleStatus = number | null
 
-/** An outcome that, if everybody gets it, shows trouble. */
+/** An outcome that, if everybody gets it, shows trouble. Those of one `status` are alike. */
 export type Trouble =
   /** `httpStatus` null: no answer came. */
   | { is: 'failure'; status: TroubleStatus; httpStatus: number | null; error: string | null }
   /** A success that shows nothing; `says` is a sentence. */
-  | { is: 'empty'; says: string }
+  | { is: 'empty'; status?: undefined; says: string }
 /** What an outcome says of the receiver as a whole. */
 export type Sign = Trouble | { is: 'well' }
 
@@ -114,8 +115,8 @@ export interface Rules {
 
 export type Event =
   | { is: 'outcome'; attempt: 1 | 2; sign: Sign }
-  /** The content of the row; `begins`: read by a push that begins. */
-  | { is: 'row'; known: KnownTrouble | undefined; begins: boolean }
+  /** The content of the row; `begins`: read by a push that begins, or looks for users once more. */
+  | { is: 'row'; known: KnownTrouble | null; begins: boolean }
   /** This process may make the try. */
   | { is: 'granted'; kind: AttemptKind }
   /** The try that was granted cannot be made. */
@@ -123,8 +124,6 @@ export type Event =
   /** The receiver shows no sign of life. */
   | { is: 'no sign' }
   | { is: 'no firsts left' }
-  /** The push looks for users once more. */
-  | { is: 'firsts again' }
   /** The push ends; `cutShort`: although attempts are left. */
   | { is: 'end'; cutShort: boolean }
 
@@ -147,8 +146,6 @@ export const well: Open = { is: 'open', isMixed: true, ...counted }
 const tellWell = { write: { says: 'well' } } as const
 /** An hourly push that begins a moment too early waits: otherwise it would make its try only every other hour. */
 const nearlyDueMs = 60_000
-/** The time between two looks, which are cheap. A try that was given back is requested again after it, too. */
-const lookMs = 1_000
 /** Statuses that ask for another try, or concern one delivery alone. */
 const noRefusals: readonly number[] = [408, 409, 425, 429]
 
@@ -163,14 +160,11 @@ export function signOf(outcome: Pick<AttemptOutcome, 'httpStatus' | 'error' | 'e
 /** The pause before the next try of a receiver that is down, after `tries` of them. */
 export const pauseAfter = (tries: number) => Math.min(outagePauseMs * 2 ** tries, outagePauseMsMax)
 
-const isAlike = (one: Trouble, other: Trouble) =>
-  one.is === 'empty' ? other.is === 'empty' : other.is === 'failure' && one.status === other.status
-
 const isLookedFor = (sign: Trouble, rules: Rules) =>
   sign.is === 'empty' ? rules.empty : sign.status === null ? rules.patienceMs > 0 : rules.refusals
 
 export function step(health: Health, event: Event, now: number, rules: Rules): Step {
-  if (event.is === 'row') return { health: learn(health, event.known, event.begins, now, rules) }
+  if (event.is === 'row') return { health: learn(health, event, now, rules) }
   if (health.is === 'over') return { health }
   if (health.is === 'trouble') return inTrouble(health, event, now, rules)
   switch (event.is) {
@@ -182,8 +176,6 @@ export function step(health: Health, event: Event, now: number, rules: Rules): S
       if (!isMixed && alike !== undefined && inARow >= alikeMin) return enter(alike, inARow, stands, now)
       return { health: secondsWait(health) ? { ...health, firstsLeft: false } : health }
     }
-    case 'firsts again':
-      return { health: { ...health, firstsLeft: true } }
     case 'end':
       return health.stands && !health.isMixed && !event.cutShort ? { health: well, ...tellWell } : { health }
     default:
@@ -202,7 +194,7 @@ function count(health: Open, sign: Sign, attempt: 1 | 2, now: number, rules: Rul
     const isOver = stands && (sign.is !== 'failure' || !health.isMixed)
     return { health: { ...well, stands: stands && !isOver }, ...(isOver && tellWell) }
   }
-  const isSame = alike !== undefined && isAlike(alike, sign)
+  const isSame = alike !== undefined && alike.status === sign.status
   const differs = alike !== undefined && !isSame
   // a second attempt has failed before: it only shows that an answer differs, unless no first ones are left
   if (attempt === 2 && sign.is === 'failure' && !stands)
@@ -240,11 +232,11 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
     case 'not made': {
       if (mine === undefined) return { health }
       const secondAt = mine === 'second' ? now : health.secondAt
-      const back: InTrouble = { ...health, tries: tries - 1, nextAt: now + lookMs, secondAt, mine: undefined }
+      const back: InTrouble = { ...health, tries: tries - 1, nextAt: now + outageLookMs, secondAt, mine: undefined }
       return { health: back, write: { says: 'not made', tries, kind: mine } }
     }
     case 'no sign':
-      return { health: isDown ? { ...health, nextAt: Math.max(nextAt, now + outageCheckMs) } : health }
+      return { health: { ...health, nextAt: Math.max(nextAt, now + outageCheckMs) } }
     case 'outcome': {
       const { sign } = event
       const isOther = sign.is !== 'failure' || (sign.httpStatus !== null && sign.status !== status)
@@ -256,10 +248,11 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
   }
 }
 
-function learn(health: Health, row: KnownTrouble | undefined, begins: boolean, now: number, rules: Rules): Health {
+function learn(from: Health, { known: row, begins }: Event & { is: 'row' }, now: number, rules: Rules): Health {
+  const health = from.is === 'open' && begins ? { ...from, firstsLeft: true } : from
   if (health.is === 'over' || (health.is === 'open' && health.stands)) return health
   const before = health.is === 'trouble' ? health : undefined
-  if (row === undefined || (row.status === null && rules.patienceMs === 0)) {
+  if (row === null || (row.status === null && rules.patienceMs === 0)) {
     if (before === undefined) return health
     if (before.status !== null) return unproven
     // an attempt of its own shows whether this process reaches the receiver too
@@ -271,10 +264,9 @@ function learn(health: Health, row: KnownTrouble | undefined, begins: boolean, n
   const same = (before?.status === null) === isDown ? before : undefined
   // its own clock counts on for what it has read
   if (same?.tries === tries) return { ...same, secondAt, shared: true }
-  const known = same?.known ?? begins
-  if (!isDown && !begins && same?.mine === undefined)
+  const { since, known, mine } = same ?? { since: now, known: begins, mine: undefined }
+  if (!isDown && !begins && mine === undefined)
     return { is: 'over', why: { by: 'refusal', known, status, untilNextMs: nextMs } }
-  const [since, mine] = [same?.since ?? now, same?.mine]
   const nextAt = now + (isDown && begins ? 0 : nextMs)
   return { is: 'trouble', status, since, known, shared: true, tries, nextAt, secondAt, mine }
 }
@@ -288,17 +280,13 @@ export function maySend(health: Health, onWire: number): boolean {
 export interface Work {
   /** Attempts that are recorded or being made. */
   open: number
-  /** Nothing is open, nor is an outcome on its way to the ledger. */
-  isIdle: boolean
-  /** The next attempt; undefined: it was not looked up. `planning`: no first attempt so far; `inMs`: when a second one is due. */
-  next?: undefined | { is: 'first' | 'second' | 'planning' | 'nothing'; inMs?: number }
+  /** The attempt that could be tried; undefined: that is not known yet. `inMs`: when a second one is due. */
+  next?: undefined | { is: AttemptKind | 'nothing'; inMs?: number }
 }
 
 export type Permission =
   /** So many attempts may be recorded. */
   | { is: 'go'; firsts: number; seconds: number }
-  /** The caller looks up the next attempt, and asks again. */
-  | { is: 'look' }
   /** One attempt may be made, if other processes leave it to this one. */
   | { is: 'try'; kind: AttemptKind }
   | { is: 'wait'; ms: number }
@@ -306,24 +294,15 @@ export type Permission =
 
 const all = Number.POSITIVE_INFINITY
 
-export function ask(health: Health, work: Work, now: number, rules: Rules): Permission {
-  switch (health.is) {
-    case 'over':
-      return { is: 'end', why: health.why }
-    case 'open': {
-      const { isMixed, inARow, stands } = health
-      const firsts = isMixed ? all : Math.max(0, rules.inARow - work.open - inARow)
-      const seconds = stands && !isMixed ? Math.max(0, 1 - work.open) : all
-      return { is: 'go', firsts, seconds: secondsWait(health) ? 0 : seconds }
-    }
-    case 'trouble':
-      return askInTrouble(health, work, now, rules)
+export function ask(health: Health, { open, next }: Work, now: number, rules: Rules): Permission {
+  if (health.is === 'over') return { is: 'end', why: health.why }
+  if (health.is === 'open') {
+    const { isMixed, inARow, stands } = health
+    const firsts = isMixed ? all : Math.max(0, rules.inARow - open - inARow)
+    const seconds = stands && !isMixed ? Math.max(0, 1 - open) : all
+    return { is: 'go', firsts, seconds: secondsWait(health) ? 0 : seconds }
   }
-}
-
-function askInTrouble(health: InTrouble, { isIdle, next }: Work, now: number, rules: Rules): Permission {
-  if (!isIdle || next?.is === 'planning') return { is: 'wait', ms: lookMs }
-  if (next === undefined) return { is: 'look' }
+  if (next === undefined) return { is: 'wait', ms: outageLookMs }
   if (next.is === 'nothing') return { is: 'end', why: { by: 'nothing left' } }
   const { status, known, since, secondAt } = health
   const nextAt = next.is === 'second' ? Math.max(health.nextAt, secondAt, now + (next.inMs ?? 0)) : health.nextAt
@@ -332,5 +311,5 @@ function askInTrouble(health: InTrouble, { isIdle, next }: Work, now: number, ru
   if (status === null && now - since >= rules.patienceMs) return { is: 'end', why: { by: 'outage', known } }
   if (status !== null && untilNextMs > nearlyDueMs)
     return { is: 'end', why: { by: 'refusal', known, status, untilNextMs } }
-  return { is: 'wait', ms: Math.min(lookMs, untilNextMs) }
+  return { is: 'wait', ms: Math.min(outageLookMs, untilNextMs) }
 }

@@ -3,6 +3,7 @@
  * 4.12). Pure: the loop tells it attempts, answers and the time. Times are milliseconds of one monotonic clock.
  */
 import { retryAfterMsMax } from '../../base/limits.ts'
+import type { AttemptOutcome } from '../../deliveries/attempt.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
 
 /** A timer on a busy machine fires up to so many milliseconds late. */
@@ -47,15 +48,8 @@ const freeRate = 1_000
 /** A second attempt that was held back keeps the pace at a proven rate for so long. */
 const wantedMs = 250
 
-export interface Answer {
-  kind: AttemptKind
-  /** Undefined: no answer came. */
-  status: number | undefined
-  /** What `Retry-After` asked for; undefined: nothing. */
-  retryAfterMs: number | undefined
-  /** From the attempt's begin to its answer. */
-  durationMs: number
-}
+/** `durationMs`: from the attempt's begin to its answer. */
+export type Answer = Pick<AttemptOutcome, 'httpStatus' | 'retryAfterMs' | 'durationMs'> & { kind: AttemptKind }
 
 /** The state for other processes and later runs. */
 export interface KnownPace {
@@ -73,8 +67,8 @@ export interface PaceOptions {
 }
 
 /** Whether an answer asks for less (contract 4.12). */
-export const asksForLess = ({ status, retryAfterMs }: Pick<Answer, 'status' | 'retryAfterMs'>) =>
-  status === 429 || (status === 503 && retryAfterMs !== undefined)
+export const asksForLess = ({ httpStatus, retryAfterMs }: Pick<Answer, 'httpStatus' | 'retryAfterMs'>) =>
+  httpStatus === 429 || (httpStatus === 503 && retryAfterMs !== null)
 
 /** The time since the last refusal. */
 interface Stretch {
@@ -192,7 +186,7 @@ export class Pace {
     this.underWay = Math.max(0, this.underWay - 1)
     if (kind === 'second') this.secondsUnderWay = Math.max(0, this.secondsUnderWay - 1)
     if (asksForLess(answer)) return this.noteRefusal(answer, begunMs, nowMs)
-    if (answer.status === undefined) return false
+    if (answer.httpStatus === null) return false
     this.noteDuration(durationMs)
     if (this.stretch && begunMs >= this.stretch.sinceMs) {
       this.stretch.accepted++

@@ -7,7 +7,7 @@ import { alikeInARow, outageLookMs } from '../../base/limits.ts'
 import type { AttemptOutcome } from '../../deliveries/attempt.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
-import type { Known, Ledger, ReceiverNews, ReceiverStore } from '../ledger.ts'
+import type { Known, ReceiverNews, ReceiverStore } from '../ledger.ts'
 import type { PushReporter } from '../reporter.ts'
 import type { Wire } from '../wire.ts'
 import {
@@ -31,7 +31,6 @@ import { Pace } from './pace.ts'
 export type CompressMode = 'auto' | 'gzip' | 'off'
 
 export interface ReceiverSettings {
-  receiverUrl: string
   outageMs: number
   compress: CompressMode
   ratePerSecond: number | undefined
@@ -39,7 +38,7 @@ export interface ReceiverSettings {
 }
 
 export interface ReceiverContext {
-  ledger: Pick<Ledger, 'receiver'>
+  row: ReceiverStore
   wire: Wire
   clock: Clock
   settings: ReceiverSettings
@@ -57,22 +56,20 @@ const kindOf = ({ attempt }: Pick<RecordedAttempt, 'attempt'>): AttemptKind => (
 export class Receiver {
   private readonly context: ReceiverContext
   private readonly rules: Rules
-  private readonly row: ReceiverStore
   private readonly pace: Pace
   private health: Health
   private gzip: Known['gzip'] = null
-  /** The last statement on the row, and how many of them told news. */
+  /** The last statement on the row, and how many of them are under way or wait. */
   private last: Promise<unknown> = Promise.resolve()
-  private told = 0
+  private unanswered = 0
   private onChange = () => {}
   private timer: Timer | undefined
 
   constructor(context: ReceiverContext) {
-    const { ledger, settings, heeds, accepts } = context
+    const { settings, heeds, accepts } = context
     const looks = heeds && !accepts
     this.context = context
     this.rules = { patienceMs: looks ? settings.outageMs : 0, refusals: looks, empty: !accepts, inARow: alikeInARow }
-    this.row = ledger.receiver(settings.receiverUrl)
     this.pace = new Pace(settings.ratePerSecond, { retryDelayMs: settings.retryDelayMs })
     this.health = accepts ? { ...well, stands: heeds } : unproven
   }
@@ -86,6 +83,12 @@ export class Receiver {
   /** Attempts a second that may begin; undefined: no limit. */
   get ratePerSecond(): number | undefined {
     return this.pace.ratePerSecond
+  }
+
+  /** About how many attempts a second the receiver allows, once it has asked for less; undefined: it has not. */
+  get allowedRate(): number | undefined {
+    const { pace } = this
+    return pace.isSlowed ? (pace.allowedRate(this.now) ?? pace.ratePerSecond) : undefined
   }
 
   /** Whether an attempt that is recorded may go out, beside those on the wire. */
@@ -120,16 +123,11 @@ export class Receiver {
 
   /** Begins to read the findings of others; `onChange` is called when more or fewer attempts may be made than before. */
   async begin(onChange: () => void): Promise<void> {
-    const { heeds, clock } = this.context
+    const { row, heeds, clock } = this.context
     this.onChange = onChange
-    await this.apply({ is: 'firsts again' })
-    this.learn(await this.inTurn(() => this.row.begin(heeds)), true)
-    if (!heeds) return
+    this.learn(await this.inTurn(() => row.begin(heeds)), true)
     // without the database looks do not pile up
-    let looking: Promise<void> | undefined
-    this.timer = clock.every(outageLookMs, () => {
-      looking ??= this.look().finally(() => (looking = undefined))
-    })
+    if (heeds) this.timer = clock.every(outageLookMs, () => void (this.unanswered === 0 && this.look()))
   }
 
   /** Stops looking until it begins again. */
@@ -147,10 +145,9 @@ export class Receiver {
   /** Reads the findings of other processes. An absent database is reported by other statements. */
   async look(): Promise<void> {
     if (!this.context.heeds) return
-    const { told } = this
-    const known = await this.inTurn(() => this.row.read()).catch(() => undefined)
+    const known = await this.inTurn(() => this.context.row.read()).catch(() => undefined)
     // what this process has found meanwhile is newer
-    if (known && told === this.told) this.learn(known, false)
+    if (known && this.unanswered === 0) this.learn(known, false)
   }
 
   /** Notes the outcome of an attempt. The promise settles once other processes can see it. */
@@ -163,19 +160,12 @@ export class Receiver {
 
   private notePace(attempt: RecordedAttempt, outcome: AttemptOutcome): Promise<unknown> | undefined {
     const { heeds, reporter } = this.context
-    const { httpStatus, retryAfterMs, durationMs } = outcome
     if (!heeds) return undefined
-    const answer = { status: httpStatus ?? undefined, retryAfterMs: retryAfterMs ?? undefined, durationMs }
     const { isSlowed } = this.pace
-    if (!this.pace.note({ kind: kindOf(attempt), ...answer }, this.now)) return undefined
-    if (!isSlowed) reporter.note(`The receiver asks for less (HTTP ${httpStatus}): slowing down.`)
-    this.reportPace()
+    if (!this.pace.note({ kind: kindOf(attempt), ...outcome }, this.now)) return undefined
+    if (!isSlowed) reporter.note(`The receiver asks for less (HTTP ${outcome.httpStatus}): slowing down.`)
+    reporter.pace(this.allowedRate)
     return this.tellPace()
-  }
-
-  private reportPace(): void {
-    const { pace } = this
-    this.context.reporter.pace(pace.isSlowed ? (pace.allowedRate(this.now) ?? pace.ratePerSecond) : undefined)
   }
 
   private tellPace(): Promise<unknown> {
@@ -214,12 +204,12 @@ export class Receiver {
     }
     // others may have found or tried something meanwhile
     const { health } = this
-    const permission = this.ask({ open: 0, isIdle: true, next: { is: kind } })
+    const permission = this.ask({ open: 0, next: { is: kind } })
     if (stop.aborted || health.is !== 'trouble' || permission.is !== 'try') return false
-    if (!(await this.tell({ says: 'try', tries: health.tries, kind }))) {
+    // where nobody else sees the outage this process tries by itself
+    if (health.shared && !(await this.tell({ says: 'try', tries: health.tries, kind }))) {
       await this.look()
-      // nobody else sees the outage: this process tries by itself
-      if (this.health.is !== 'trouble' || this.health.shared) return false
+      return false
     }
     await this.apply({ is: 'granted', kind })
     return true
@@ -243,7 +233,7 @@ export class Receiver {
     this.gzip = gzip
     if (!this.context.heeds) return
     this.pace.learn(pace, this.now)
-    this.reportPace()
+    this.context.reporter.pace(this.allowedRate)
     if (!this.context.accepts) void this.apply({ is: 'row', known: trouble, begins })
   }
 
@@ -260,40 +250,41 @@ export class Receiver {
   }
 
   private tell(news: ReceiverNews): Promise<boolean> {
-    this.told++
-    return this.inTurn(() => this.row.tell(news))
+    return this.inTurn(() => this.context.row.tell(news))
   }
 
   /** Trouble and recovery cannot overtake each other. */
   private inTurn<T>(statement: () => Promise<T>): Promise<T> {
-    const turn = this.last.then(statement, statement)
+    this.unanswered++
+    const turn = this.last.then(statement, statement).finally(() => this.unanswered--)
     this.last = turn
     return turn
   }
 
+  /** Tells people that the receiver went down, or is out of trouble. */
   private report(before: Health, write: Write | undefined): void {
-    const { health, context } = this
-    if (health.is === before.is || (health.is !== 'trouble' && before.is !== 'trouble')) return
-    const isDown = health.is === 'trouble' && health.status === null
-    context.reporter.waits(isDown ? 'the receiver' : undefined)
-    const note = describeChange(before, health, write)
-    const isOld = health.is === 'trouble' && health.known
-    if (note !== undefined && (context.tellsAgain || !isOld)) context.reporter.note(note)
+    const { health } = this
+    const { reporter, tellsAgain } = this.context
+    if (health.is === before.is) return
+    if (health.is === 'trouble' && health.status === null) {
+      reporter.waits('the receiver')
+      if (!health.known) reporter.note(describeOutage(before, write))
+      else if (tellsAgain) reporter.note('The receiver is down, as a push before this one found: trying it.')
+    } else if (before.is === 'trouble') {
+      reporter.waits(undefined)
+      if (health.is === 'open') reporter.note(describeEnd(before, health))
+    }
   }
 }
 
-/** A sentence for people when the receiver went down or is out of trouble. */
-function describeChange(before: Health, health: Health, write: Write | undefined): string | undefined {
-  if (health.is === 'trouble') {
-    if (health.status !== null) return undefined
-    if (health.known) return 'The receiver is down, as a push before this one found: trying it.'
-    if (write?.says !== 'trouble') return 'The receiver is down, as another push found: waiting for it.'
-    const attempts = before.is === 'open' && before.stands ? 'attempts' : 'first attempts'
-    return `The receiver is down: ${write.inARow} ${attempts} in a row failed; the last: ${write.error}. Trying again after ${pauseAfter(0) / 1_000} s, then after twice as long each time.`
-  }
-  if (health.is === 'over' || before.is !== 'trouble') return undefined
-  const what = before.status === null ? 'answers again' : `no longer answers HTTP ${before.status} to everybody`
-  const { alike } = health
+function describeOutage(before: Health, write: Write | undefined): string {
+  if (write?.says !== 'trouble') return 'The receiver is down, as another push found: waiting for it.'
+  const attempts = before.is === 'open' && before.stands ? 'attempts' : 'first attempts'
+  return `The receiver is down: ${write.inARow} ${attempts} in a row failed; the last: ${write.error}. Trying again after ${pauseAfter(0) / 1_000} s, then after twice as long each time.`
+}
+
+function describeEnd({ status }: Health & { is: 'trouble' }, { alike }: Health & { is: 'open' }): string {
+  const what = status === null ? 'answers again' : `no longer answers HTTP ${status} to everybody`
   const then = alike?.is === 'failure' ? `HTTP ${alike.httpStatus} came, so other second attempts wait` : 'going on'
   return `The receiver ${what}: ${then}.`
 }
