@@ -12,9 +12,9 @@ import type { Permission, Work } from '../receiver/health.ts'
 import type { Receiver } from '../receiver/receiver.ts'
 import type { LoopEnd } from '../run/run-end.ts'
 import { plannedMax, type UserPush } from '../whom/planned-pushes.ts'
-import { AttemptMaker } from './attempt-maker.ts'
 import { AttemptsInHand, isWorthStatement } from './attempts-in-hand.ts'
 import type { LoopContext } from './loop-context.ts'
+import { makeAttempt } from './make-attempt.ts'
 
 /** `serve` runs few pushes at once: one that sends owed pushes does not wait longer than this for a second attempt. */
 const owedPatienceMs = 2_000
@@ -26,7 +26,6 @@ export class PushLoop {
   private readonly pushes: AsyncGenerator<UserPush>
   private readonly attempts: AttemptsInHand
   private readonly receiver: Receiver
-  private readonly maker: AttemptMaker
   private readonly sleeper: Sleeper
   private readonly planned: UserPush[] = []
   private plannedAll = false
@@ -43,7 +42,6 @@ export class PushLoop {
     this.sleeper = new Sleeper(context.clock)
     this.receiver = context.receiver
     this.attempts = new AttemptsInHand(context)
-    this.maker = new AttemptMaker(context, this.attempts)
   }
 
   /** Throws the error that it fails with, after it has finished as on a stop, unless the database stays away. */
@@ -279,8 +277,7 @@ export class PushLoop {
   }
 
   private begin(attempt: RecordedAttempt): void {
-    this.maker
-      .make(attempt)
+    makeAttempt(this.context, this.attempts, attempt)
       .catch((error) => this.fail(error))
       .finally(() => {
         this.onWire--

@@ -5,7 +5,7 @@
 
 import { oneAhead } from '../../base/one-ahead.ts'
 import type { Worker } from '../../db/leases.ts'
-import { GzipBodies } from '../../deliveries/gzip-body.ts'
+import { Bodies } from '../../deliveries/bodies.ts'
 import { uniqueKey, weeklyKey } from '../../deliveries/keys.ts'
 import type { DeliveryKind } from '../../deliveries/ledger.ts'
 import type { PlannedPush } from '../../deliveries/record.ts'
@@ -62,8 +62,7 @@ export class PlannedPushes {
   /** Listings that were left out because of another one of their house, summed over users. */
   sameHouse = 0
 
-  /** The compressed parts of the bodies that were read. */
-  readonly gzipBodies = new GzipBodies()
+  readonly bodies = new Bodies()
 
   private readonly context: PlannedPushesContext
   private readonly planner: PlanSource
@@ -178,7 +177,7 @@ export class PlannedPushes {
   /** Drops the data read from the database. */
   forget(): void {
     this.planner.forget()
-    this.gzipBodies.clear()
+    this.bodies.forget()
   }
 
   /**
@@ -187,7 +186,7 @@ export class PlannedPushes {
    */
   async again(pushes: readonly UserPush[], erasures: number): Promise<UserPush[]> {
     await this.planner.forgetErased(erasures)
-    this.gzipBodies.clear()
+    this.bodies.forget()
     const again: UserPush[] = []
     for (const by of new Set(pushes.map((push) => push.by))) {
       const ofUser = new Map(pushes.flatMap((push) => (push.by === by ? [[push.userId, push] as const] : [])))
