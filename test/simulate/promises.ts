@@ -381,17 +381,19 @@ function checkTries({ outcome, isSmooth }: Facts, say: Say): void {
   if (isSmooth && tries > row.tries) say(`of ${row.tries} tries ${tries} were made`)
 }
 
-/** After a 415 no process sends compressed deliveries for a day, but with the setting. */
+/** After a 415 no process records compressed deliveries for a day, but with the setting; those at hand go out at the receiver's pace. */
 function checkCompression({ outcome, isSmooth, byKey }: Facts, say: Say): void {
   if (outcome.scenario.settings.compress !== 'auto' || !isSmooth) return
   const [refused] = outcome.receiver.attempts.filter(
     (it) => it.gzip && it.told?.kind === 'answer' && it.told.status === 415 && it.toldMs !== undefined,
   )
   if (refused === undefined) return
+  const { deliveries } = outcome.model.state
+  const refusedMs = refused.toldMs as number
   for (const attempt of outcome.receiver.attempts) {
-    if (!attempt.gzip || attempt.atMs < (refused.toldMs as number) + 5_000 || byKey.get(attempt.key)?.[0] !== attempt)
-      continue
-    if (attempt.atMs < (refused.toldMs as number) + 23 * 3_600_000) {
+    const recordedMs = (deliveries.get(attempt.key)?.first.at ?? Number.NEGATIVE_INFINITY) - epochMs
+    if (!attempt.gzip || recordedMs < refusedMs + 5_000 || byKey.get(attempt.key)?.[0] !== attempt) continue
+    if (attempt.atMs < refusedMs + 23 * 3_600_000) {
       say(`push ${attempt.push} sends ${attempt.key} compressed after a 415`)
       return
     }
