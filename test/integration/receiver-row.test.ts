@@ -24,6 +24,16 @@ const down = { ...trouble, status: null }
 const first = { says: 'try', kind: 'first' } as const
 const second = { says: 'try', kind: 'second' } as const
 
+const receiverOf = (row: ReceiverStore) =>
+  new Receiver({
+    row,
+    wire: { send: () => assert.fail('nothing is sent'), head: () => assert.fail('nothing is tried') },
+    clock: systemClock,
+    reporter: collectingReporter([]),
+    settings: { outageMs: 60_000, compress: 'off', ratePerSecond: undefined, retryDelayMs: 0 },
+    ...{ heeds: true, accepts: false, tellsAgain: true },
+  })
+
 // A process that had not heard of the 415 removed it from the row: all went on compressing.
 test('an Accept-Encoding counts for nothing for a day after any process got a 415', async (t) => {
   const { db } = await (await createDatabase(t)).open()
@@ -60,14 +70,7 @@ test('the row has the news of a process in their order', async (t) => {
     if (news.says === 'trouble') await isLate.opened
     return await row.tell(news)
   }
-  const receiver = new Receiver({
-    row: { ...row, tell },
-    wire: { send: () => assert.fail('nothing is sent'), head: () => assert.fail('nothing is tried') },
-    clock: systemClock,
-    reporter: collectingReporter([]),
-    settings: { outageMs: 60_000, compress: 'off', ratePerSecond: undefined, retryDelayMs: 0 },
-    ...{ heeds: true, accepts: false, tellsAgain: true },
-  })
+  const receiver = receiverOf({ ...row, tell })
   await receiver.begin(() => {})
   receiver.pause()
   const first = { attempt: 1 } as RecordedAttempt
@@ -79,6 +82,15 @@ test('the row has the news of a process in their order', async (t) => {
   isLate.open()
   await Promise.all(telling)
   assert.equal((await row.read()).trouble, null)
+})
+
+test('a push whose first attempts are all made learns what another found before it makes second ones', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  const receiver = receiverOf(databaseReceiver(db, url))
+  await receiver.begin(() => {})
+  receiver.pause()
+  await databaseReceiver(db, url).tell(down)
+  assert.deepEqual([receiver.maySend(0), await receiver.noteNoFirstsLeft(), receiver.maySend(0)], [true, true, false])
 })
 
 test('a try is one process’s; one that was not made is there for the next', async (t) => {

@@ -172,6 +172,21 @@ test('once an answer lets the next attempt go sooner than it looked before, it g
   await worker.stop()
 })
 
+test('a second attempt waits for as long as the receiver asks, also in a push that keeps no pace', async () => {
+  const clock = new TurnedClock()
+  const { answers, ending, worker } = await start({ clock, users: 1, concurrency: 1 })
+  await settle()
+  answers[0]?.({ ...taken, ok: false, httpStatus: 429, error: 'HTTP 429', retryAfterMs: 5_000 })
+  await clock.turn(4_999)
+  assert.equal(answers.length, 1)
+  await clock.turn(10)
+  assert.equal(answers.length, 2)
+  answers[1]?.(taken)
+  await clock.turn(1_000)
+  assert.deepEqual(await ending, { is: 'done' })
+  await worker.stop()
+})
+
 test('outcomes wait shortly for others, and those that come meanwhile go with the next statement, all together', async () => {
   const clock = new TurnedClock()
   let open = () => {}
