@@ -51,6 +51,8 @@ export class SimulatedProcess {
   leftUnderWay: string[] = []
   /** Who was owed a subscription push when it ended, and since when. */
   owedAtEnd: { id: number; owedAt: number }[] = []
+  /** The database has recorded the end of its run. */
+  hasRecordedEnd = false
   /** Tries that may have been granted: the answers were lost. */
   unheardTries = 0
   wasFrozen = false
@@ -217,6 +219,7 @@ export class SimulatedProcess {
           } catch (error) {
             return this.deliver(() => reject(error))
           }
+          if (name === 'end') this.hasRecordedEnd = answer as boolean
           if (name === 'start') this.runId = (answer as { id: number }).id
           if (what === 'lost' && name === 'takeTry') this.unheardTries++
           if (what === 'lost') fail()

@@ -122,6 +122,7 @@ function checkEnd({ outcome, byPush, isSmooth }: Facts, process: SimulatedProces
     if (isCalm && !outcome.lost) say('a calm push fails')
   }
   if (end?.is !== 'ended') return
+  if (!process.hasRecordedEnd) say(`push ${nth} is over, and its end is not recorded`)
   const { ok, toldBefore, summary, cameToEnd } = end.end
   if (process.leftUnderWay.length > 0 && !outcome.lost)
     say(`push ${nth} ends and leaves ${process.leftUnderWay.join()} under way`)
