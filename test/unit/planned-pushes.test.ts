@@ -7,7 +7,7 @@ import type { Pass } from '../../src/push/whom/pass.ts'
 import { PlannedPushes, plannedMax, type UserPush } from '../../src/push/whom/planned-pushes.ts'
 import { LedgerModel } from '../simulate/ledger-model.ts'
 import { claimKey } from '../simulate/ledger-state.ts'
-import { modelLedger } from '../simulate/model-ledger.ts'
+import { markOf, modelLedger } from '../simulate/model-ledger.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
 
 test('pushes are planned anew all at once: under their keys, without what was erased', async (t) => {
@@ -54,7 +54,7 @@ test('pushes are planned anew all at once: under their keys, without what was er
   assert.equal(asked.filter((what) => what === 'findQueries').length, 1)
 })
 
-test('users who are read and not begun yet stay with the process that has read them', async (t) => {
+test('users who are read and not begun yet, or held back, stay with the process that has read them', async (t) => {
   const model = new LedgerModel(() => 0)
   const ledger = modelLedger(model, { call: async (_what, statement) => statement(), rideOut: (work) => work(false) })
   model.addListing('1', '{"n":1}')
@@ -63,13 +63,16 @@ test('users who are read and not begun yet stay with the process that has read t
   const [worker, other] = [await Worker.start(ledger, 60_000, systemClock), await Worker.start(ledger, 60_000, systemClock)]
   t.after(() => Promise.all([worker.stop(), other.stop()]))
   const concurrency = 16
+  const held: string[] = []
+  const fell = '7@example.com'
+  model.state.claims.set(claimKey('weekly:2026-W09', fell), { claimedAt: 0, leads: 200, queriesMark: markOf(['1']) })
   const planned = new PlannedPushes({
     ...{ ledger, worker, reporter: collectingReporter([], []), stop: new AbortController().signal },
     run: { id: 1, period: '2026-W10', seenSince: new Date(0), otherTimeZone: undefined },
     settings: { dataSource: 'leads', concurrency, sameHouse: 'each' },
-    onHeld: () => assert.fail('nobody is held back'),
+    onHeld: ({ email }) => held.push(email),
   })
-  const pass: Pass = { kind: 'weekly', period: '2026-W10', scope: 'weekly:2026-W10', meant: { who: 'everybody' }, compared: [] }
+  const pass: Pass = { kind: 'weekly', period: '2026-W10', scope: 'weekly:2026-W10', meant: { who: 'everybody' }, compared: ['weekly:2026-W09'] }
   const unbegun: string[] = []
   let read = 0
   for await (const { email } of planned.ofPass(pass, 1_600, () => Number.POSITIVE_INFINITY)) {
@@ -81,11 +84,41 @@ test('users who are read and not begun yet stay with the process that has read t
     }
     if (++read % 100 > 0) continue
     const free = model.takeRange({ worker: other, pass, cursor: undefined, size: 100 }) ?? []
-    assert.deepEqual(free.filter((user) => unbegun.includes(user.email)), [], `${read} were read`)
+    assert.deepEqual(free.filter(({ email }) => unbegun.includes(email) || held.includes(email)), [], `${read} were read`)
     model.releaseRanges(other.ids, pass)
   }
-  assert.equal(read, 1_600)
+  assert.deepEqual([read, held], [1_599, [fell]])
   // and are released once they are begun
   const kept = model.state.ranges.filter(({ workerId }) => worker.ids.includes(workerId))
   assert.ok(kept.length < 1_600 / 50, `${kept.length} ranges`)
+}) // biome-ignore format: long lines
+
+// It stayed taken, and nobody looked into it again.
+test('a range that a statement took whose answer was lost is taken again', async (t) => {
+  const model = new LedgerModel(() => 0)
+  let isLost = false
+  const ledger = modelLedger(model, {
+    call: async (what, statement) => {
+      const answer = statement()
+      if (what !== 'takeRange' || isLost) return answer
+      isLost = true
+      throw new Error('no answer')
+    },
+    rideOut: (work) => work(false).catch(() => work(true)),
+  })
+  model.addListing('1', '{"n":1}')
+  for (let id = 1; id <= 20; id++)
+    model.addUser({ id, email: `${id}@example.com`, receiverKey: 'k', homeKey: '1', subscribed: true, places: ['1'] })
+  const worker = await Worker.start(ledger, 60_000, systemClock)
+  t.after(() => worker.stop())
+  const planned = new PlannedPushes({
+    ...{ ledger, worker, reporter: collectingReporter([], []), stop: new AbortController().signal },
+    run: { id: 1, period: '2026-W10', seenSince: new Date(0), otherTimeZone: undefined },
+    settings: { dataSource: 'leads', concurrency: 4, sameHouse: 'each' },
+    onHeld: () => assert.fail('nobody is held back'),
+  })
+  const pass: Pass = { kind: 'weekly', period: '2026-W10', scope: 'weekly:2026-W10', meant: { who: 'everybody' }, compared: [] }
+  const read = new Set<number>()
+  for await (const { userId } of planned.ofPass(pass, 20, () => Number.POSITIVE_INFINITY)) read.add(userId)
+  assert.deepEqual([isLost, read.size], [true, 20])
 }) // biome-ignore format: long lines
