@@ -5,6 +5,7 @@
 import type { Clock } from '../../src/base/clock.ts'
 import { LeadpushError } from '../../src/base/errors.ts'
 import { sendAttempt } from '../../src/deliveries/attempt.ts'
+import type { RecordedAttempt } from '../../src/deliveries/ledger.ts'
 import type { HttpOutcome } from '../../src/http/exchange.ts'
 import type { PushLine } from '../../src/index.ts'
 import { carryOut, type PushEnd, type PushRequest, type PushSettings } from '../../src/push/run-push.ts'
@@ -80,10 +81,16 @@ export class SimulatedProcess {
     this.settings = settings
     this.startMs = around.world.now
     const { model } = around
-    const http = this.http
+    const { http } = this
     const wire = {
-      send: (attempt: Parameters<typeof sendAttempt>[2]) =>
-        sendAttempt(http, settings, attempt, () => around.world.now),
+      // what a push sends is an attempt that it has recorded
+      send: (request: Parameters<typeof sendAttempt>[2]) =>
+        sendAttempt(
+          this.httpFor(request as RecordedAttempt & typeof request),
+          settings,
+          request,
+          () => around.world.now,
+        ),
       head: () => http.head(settings.receiverUrl, Math.min(settings.timeoutMs, 5_000)),
     }
     const nothing = () => {}
@@ -251,10 +258,11 @@ export class SimulatedProcess {
     },
   }
 
-  private readonly http = {
+  private readonly httpFor = ({ attempt: nth }: RecordedAttempt) => ({
+    ...this.http,
     post: (post: Parameters<SimulatedReceiver['post']>[1]) =>
       new Promise<HttpOutcome>((resolve) => {
-        this.around.receiver.post(this.nth, post, (outcome, attempt) =>
+        this.around.receiver.post({ push: this.nth, nth }, post, (outcome, attempt) =>
           this.deliver(() => {
             attempt.toldMs = this.around.world.now
             attempt.told = outcome
@@ -262,6 +270,10 @@ export class SimulatedProcess {
           }),
         )
       }),
+  })
+
+  private readonly http = {
+    post: () => Promise.reject(new Error('only attempts are posted')),
     head: (_url: string, timeoutMs: number) =>
       new Promise<HttpOutcome>((resolve) => {
         this.around.receiver.head(timeoutMs, (outcome) => this.deliver(() => resolve(outcome)))

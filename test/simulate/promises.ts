@@ -66,9 +66,6 @@ class Facts {
   }
 
   /** The attempt is its key's first on the wire. */
-  isFirst(attempt: OnWire): boolean {
-    return this.byKey.get(attempt.key)?.[0] === attempt
-  }
 }
 
 function put<Key, Value>(groups: Map<Key, Value[]>, key: Key, value: Value): void {
@@ -207,37 +204,28 @@ function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void 
     if (!isAlike || !isLookedFor) break
     // then tries come one by one
     if (kind?.is === 'down' && known.length >= alikeInARow) break
-    if (facts.isFirst(attempt)) begun++
+    if (attempt.nth === 1) begun++
     if (begun > alikeInARow) {
       say(`push ${nth} makes ${begun} first attempts before another answer`)
       return
     }
     const secondsMax = 1 + (attempt.atMs - process.startMs) / 3_600_000
-    const provenMs = told.filter((it) => facts.isFirst(it))[alikeMin - 1]?.toldMs ?? Number.POSITIVE_INFINITY
+    const provenMs = told.filter((it) => it.nth === 1)[alikeMin - 1]?.toldMs ?? Number.POSITIVE_INFINITY
     const isProven = kind?.is === 'down' && provenMs < attempt.atMs
     if (
       isProven &&
       !outcome.lost &&
-      own.filter((it) => it.atMs > provenMs && it.atMs <= attempt.atMs && isSecondOf(facts, it)).length > secondsMax
+      own.filter((it) => it.atMs > provenMs && it.atMs <= attempt.atMs && it.nth === 2).length > secondsMax
     ) {
       say(`push ${nth} makes second attempts in an outage`)
       return
     }
   }
-  checkOutage(facts, own, told, process, say)
-}
-
-/** Another attempt came before, and ended. A process that was frozen may make a first attempt that another has taken over meanwhile. */
-const isSecondOf = ({ byKey, outcome }: Facts, attempt: OnWire) => {
-  const [first] = byKey.get(attempt.key) ?? []
-  if (first === undefined || first === attempt || first.toldMs === undefined || first.toldMs > attempt.atMs)
-    return false
-  return first.push === attempt.push || !outcome.processes[attempt.push]?.wasFrozen
+  checkOutage(own, told, process, say)
 }
 
 /** Once 20 first attempts in a row got no answer below 500, the next ones come one by one, 10 s apart at least. */
 function checkOutage(
-  facts: Facts,
   own: readonly OnWire[],
   told: readonly OnWire[],
   { nth, settings }: SimulatedProcess,
@@ -250,7 +238,7 @@ function checkOutage(
   for (const attempt of told) {
     const isDown = signOf(attempt).is === 'down'
     alike = isDown ? alike + 1 : 0
-    firsts = isDown ? firsts + Number(facts.isFirst(attempt)) : 0
+    firsts = isDown ? firsts + Number(attempt.nth === 1) : 0
     // second attempts show less: twice as many are surely enough, with so many first ones
     if (alike >= 2 * alikeInARow && firsts >= alikeInARow) since ??= attempt.toldMs
     if (alike === 0) since = undefined

@@ -11,6 +11,8 @@ import type { World } from './world.ts'
 export interface OnWire {
   /** The number of the process. */
   push: number
+  /** For the process. After another one died a second attempt may be the first on the wire. */
+  nth: 1 | 2
   key: string
   receiverKey: string
   gzip: boolean
@@ -58,7 +60,7 @@ export class SimulatedReceiver {
 
   /** A request comes; `answer` is called with its outcome. */
   post(
-    push: number,
+    { push, nth }: Pick<OnWire, 'push' | 'nth'>,
     { headers, body, timeoutMs }: Post,
     answer: (outcome: HttpOutcome, attempt: OnWire) => void,
   ): void {
@@ -67,6 +69,7 @@ export class SimulatedReceiver {
     const bytes = body as Buffer
     const attempt: OnWire = {
       push,
+      nth,
       gzip,
       key: headerOf('X-Idempotency-Key'),
       receiverKey: headerOf('X-Service-API-Key'),
