@@ -19,7 +19,7 @@ export const receiverUrl = 'http://receiver.example/in'
 const hourMs = 3_600_000
 /** No run takes longer. */
 const virtualMsMax = 30 * hourMs
-const turnsMax = 400_000
+const turnsMax = 1_000_000
 
 const usual = testPushSettings(receiverUrl, { timeoutMs: 5_000 })
 

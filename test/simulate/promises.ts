@@ -372,7 +372,8 @@ function checkTries({ outcome, isSmooth }: Facts, say: Say): void {
     const { is, status } = signOf(attempt)
     return row.refusedStatus === null ? is === 'down' : is === 'refuses' && status === row.refusedStatus
   }
-  const endMs = inOrderTold(after).find((attempt) => !isAlike(attempt))?.toldMs ?? Number.POSITIVE_INFINITY
+  const told = inOrderTold(outcome.receiver.attempts).filter(({ toldMs }) => (toldMs as number) >= since)
+  const endMs = told.find((attempt) => !isAlike(attempt))?.toldMs ?? Number.POSITIVE_INFINITY
   const tries = tried.filter(({ atMs }) => atMs <= endMs).length
   if (isSmooth && tries > row.tries) say(`of ${row.tries} tries ${tries} were made`)
 }
