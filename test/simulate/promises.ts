@@ -310,7 +310,7 @@ function checkPunctuality(
   const slackMs =
     manner.other === 'status' ? 200 + 4 * manner.latencyMs : 5_000 + 2 * settings.timeoutMs + 30 * manner.latencyMs
   // attempts that hang may leave no room for others
-  if (manner.hangs && settings.concurrency < 16) return
+  if (manner.hangs && settings.concurrency < 64) return
   const told = inOrderTold(byPush.get(nth) ?? [])
   for (const [first, second] of byKey.values()) {
     if (first?.push !== nth || second?.push !== nth || first.toldMs === undefined) continue
