@@ -182,22 +182,20 @@ export function describeAbsence(error: unknown, where?: string): string {
   return `The database${place} is away (${cause}): waiting for it, for ${formatAwayMax()} at most.`
 }
 
-/**
- * After so long without a failed try an absence counts as a new one: a program that runs for weeks may meet several, and one that was
- * frozen meets the statements that failed before.
- */
-const findGapMs = () => Math.min(60_000, findAwayMsMax() / 2)
+/** After so long without a statement an absence counts as a new one: a program that runs for weeks may meet several. */
+const gapMs = 60_000
 /** The database may answer other statements and fail at one for ever: this one is tried for at least so long. */
 const ownTroubleMs = 60_000
 
-/** When the absence began, for a statement that was tried at `triedMs` and failed with `error` at `nowMs`. */
-function awaySince(error: unknown, triedMs: number, nowMs: number): number {
-  if (nowMs - away.seenMs > findGapMs()) away.sinceMs = undefined
+/** How long the database has been away, for a statement that was tried at `triedMs` and failed with `error` at `nowMs`. */
+function findAwayMs(error: unknown, triedMs: number, nowMs: number): number {
+  if (nowMs - away.seenMs > gapMs) away.sinceMs = undefined
   away.seenMs = nowMs
   // a silent database was away already when it was asked
   const isSilent = error instanceof SilentDatabase || /timeout/i.test(messageOf(error))
   away.sinceMs ??= isSilent ? Math.max(triedMs, away.answeredMs) : nowMs
-  return away.sinceMs
+  // a process that was frozen meets failures of before: a failure says something of the moment when the try began
+  return Math.max(0, (isSilent ? nowMs : triedMs) - away.sinceMs)
 }
 
 /** Whether to try a statement again that failed with `error` at its last try, `triedMs`, and has failed since `failingSinceMs`. */
@@ -206,7 +204,7 @@ function goesOn(error: unknown, triedMs: number, failingSinceMs: number): boolea
   const nowMs = performance.now()
   const isItsOwn = nowMs - failingSinceMs >= Math.max(ownTroubleMs, 2 * findAwayMsMax())
   if (saysItself(error)) answered()
-  return !isItsOwn && (saysItself(error) || nowMs - awaySince(error, triedMs, nowMs) < findAwayMsMax())
+  return !isItsOwn && (saysItself(error) || findAwayMs(error, triedMs, nowMs) < findAwayMsMax())
 }
 
 /** The pause before the second try; twice as long before each later one, and up to twice that, so that processes drift apart. */

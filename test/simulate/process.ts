@@ -63,7 +63,6 @@ export class SimulatedProcess {
   private isDead = false
   private frozenUntil = 0
   private awaySince: number | undefined
-  private awaySeen = 0
 
   constructor(
     nth: number,
@@ -238,17 +237,16 @@ export class SimulatedProcess {
       const { world, random } = this.around
       let isRepeat = false
       for (let pauseMs = 100; ; pauseMs *= 2) {
+        const triedMs = world.now
         try {
           const result = await work(isRepeat)
           this.awaySince = undefined
           return result
         } catch (error) {
           if (!(error instanceof Absence)) throw error
-          // as in `away.ts`: a process that was frozen meets the statements that failed before
-          if (world.now - this.awaySeen > this.settings.awayMs / 2) this.awaySince = undefined
-          this.awaySeen = world.now
           this.awaySince ??= world.now
-          if (world.now - this.awaySince >= this.settings.awayMs) throw new LeadpushError('database', 'away')
+          // as in `away.ts`: a process that was frozen meets failures of before
+          if (triedMs - this.awaySince >= this.settings.awayMs) throw new LeadpushError('database', 'away')
           isRepeat = true
           onAway?.(error)
         }
