@@ -194,7 +194,7 @@ function findAwayMs(error: unknown, triedMs: number, nowMs: number): number {
   // a silent database was away already when it was asked
   const isSilent = error instanceof SilentDatabase || /timeout/i.test(messageOf(error))
   away.sinceMs ??= isSilent ? Math.max(triedMs, away.answeredMs) : nowMs
-  // a process that was frozen meets failures of before: a failure says something of the moment when the try began
+  // a failure counts from when its try began: a process that was frozen notes it long after
   return Math.max(0, (isSilent ? nowMs : triedMs) - away.sinceMs)
 }
 

@@ -3,12 +3,31 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '../../src/base/clock.ts'
 import { Worker } from '../../src/db/leases.ts'
+import type { Ledger } from '../../src/push/ledger.ts'
 import type { Pass } from '../../src/push/whom/pass.ts'
-import { PlannedPushes, plannedMax, type UserPush } from '../../src/push/whom/planned-pushes.ts'
+import {
+  PlannedPushes,
+  type PlannedPushesContext,
+  plannedMax,
+  type UserPush,
+} from '../../src/push/whom/planned-pushes.ts'
 import { LedgerModel } from '../simulate/ledger-model.ts'
 import { claimKey } from '../simulate/ledger-state.ts'
 import { markOf, modelLedger } from '../simulate/model-ledger.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
+
+const nobody = () => assert.fail('nobody is held back')
+const planOn = (
+  ledger: Ledger,
+  worker: Worker,
+  { concurrency = 4, onHeld = nobody }: { concurrency?: number; onHeld?: PlannedPushesContext['onHeld'] } = {},
+) =>
+  new PlannedPushes({
+    ...{ ledger, worker, reporter: collectingReporter([], []), stop: new AbortController().signal },
+    run: { id: 1, period: '2026-W10', seenSince: new Date(0), otherTimeZone: undefined },
+    settings: { dataSource: 'leads', concurrency, sameHouse: 'each' },
+    onHeld,
+  })
 
 test('pushes are planned anew all at once: under their keys, without what was erased', async (t) => {
   const model = new LedgerModel(() => 0)
@@ -25,12 +44,7 @@ test('pushes are planned anew all at once: under their keys, without what was er
     model.addUser({ id, email: `${id}@example.com`, receiverKey: 'k', homeKey: '1', subscribed: true, places: ['1'] })
   const worker = await Worker.start(ledger, 60_000, systemClock)
   t.after(() => worker.stop())
-  const planned = new PlannedPushes({
-    ...{ ledger, worker, reporter: collectingReporter([], []), stop: new AbortController().signal },
-    run: { id: 1, period: '2026-W10', seenSince: new Date(0), otherTimeZone: undefined },
-    settings: { dataSource: 'leads', concurrency: 4, sameHouse: 'each' },
-    onHeld: () => assert.fail('nobody is held back'),
-  })
+  const planned = planOn(ledger, worker)
   const pushes: UserPush[] = []
   const users = [...model.state.users.values()]
   for await (const push of planned.ofUsers(users, 'subscription')) pushes.push(push)
@@ -66,12 +80,7 @@ test('users who are read and not begun yet, or held back, stay with the process 
   const held: string[] = []
   const fell = '7@example.com'
   model.state.claims.set(claimKey('weekly:2026-W09', fell), { claimedAt: 0, leads: 200, queriesMark: markOf(['1']) })
-  const planned = new PlannedPushes({
-    ...{ ledger, worker, reporter: collectingReporter([], []), stop: new AbortController().signal },
-    run: { id: 1, period: '2026-W10', seenSince: new Date(0), otherTimeZone: undefined },
-    settings: { dataSource: 'leads', concurrency, sameHouse: 'each' },
-    onHeld: ({ email }) => held.push(email),
-  })
+  const planned = planOn(ledger, worker, { concurrency, onHeld: ({ email }) => held.push(email) })
   const pass: Pass = { kind: 'weekly', period: '2026-W10', scope: 'weekly:2026-W10', meant: { who: 'everybody' }, compared: ['weekly:2026-W09'] }
   const unbegun: string[] = []
   let read = 0
@@ -111,12 +120,7 @@ test('a range that a statement took whose answer was lost is taken again', async
     model.addUser({ id, email: `${id}@example.com`, receiverKey: 'k', homeKey: '1', subscribed: true, places: ['1'] })
   const worker = await Worker.start(ledger, 60_000, systemClock)
   t.after(() => worker.stop())
-  const planned = new PlannedPushes({
-    ...{ ledger, worker, reporter: collectingReporter([], []), stop: new AbortController().signal },
-    run: { id: 1, period: '2026-W10', seenSince: new Date(0), otherTimeZone: undefined },
-    settings: { dataSource: 'leads', concurrency: 4, sameHouse: 'each' },
-    onHeld: () => assert.fail('nobody is held back'),
-  })
+  const planned = planOn(ledger, worker)
   const pass: Pass = { kind: 'weekly', period: '2026-W10', scope: 'weekly:2026-W10', meant: { who: 'everybody' }, compared: [] }
   const read = new Set<number>()
   for await (const { userId } of planned.ofPass(pass, 20, () => Number.POSITIVE_INFINITY)) read.add(userId)

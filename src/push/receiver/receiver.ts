@@ -59,7 +59,7 @@ export class Receiver {
   private readonly pace: Pace
   private health: Health
   private gzip: Known['gzip'] = null
-  /** The last statement on the row, and how many of them are under way or wait. */
+  /** The last statement on the row, and how many statements are under way or wait for their turn. */
   private last: Promise<unknown> = Promise.resolve()
   private unanswered = 0
   private onChange = () => {}

@@ -62,6 +62,7 @@ export class PlannedPushes {
   /** Listings that were left out because of another one of their house, summed over users. */
   sameHouse = 0
 
+  /** Forgets what it keeps of bodies along with the data that was read for them. */
   readonly bodies = new Bodies()
 
   private readonly context: PlannedPushesContext
