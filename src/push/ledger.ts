@@ -14,7 +14,7 @@ import type { LeadInBody, LeadWithJson } from '../leads/lead-store.ts'
 import type { Live } from '../matching/listed.ts'
 import type { UserPlan } from './database/planner.ts'
 import type { UsersOfPass } from './database/users-left.ts'
-import type { KnownTrouble, Write } from './receiver/health.ts'
+import type { KnownTrouble, TroubleStatus, Write } from './receiver/health.ts'
 import type { KnownPace } from './receiver/pace.ts'
 import type { Week } from './whom/guard.ts'
 import type { Cursor, Pass, UserToServe } from './whom/pass.ts'
@@ -152,8 +152,8 @@ export interface Known {
 /** What a process finds, for the others. */
 export type ReceiverNews =
   | Write
-  /** Reserves the try that follows `tries` others. */
-  | { says: 'try'; tries: number; kind: AttemptKind }
+  /** Reserves the try that follows `tries` others of this trouble. */
+  | { says: 'try'; status: TroubleStatus; tries: number; kind: AttemptKind }
   | ({ says: 'pace' } & KnownPace)
   /** The refusal of any process outlives other answers. */
   | { says: 'gzip'; takes: boolean }

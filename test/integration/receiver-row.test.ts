@@ -21,8 +21,8 @@ async function begin(db: Database) {
 }
 const trouble = { says: 'trouble', inARow: 20, error: '' } as const
 const down = { ...trouble, status: null }
-const first = { says: 'try', kind: 'first' } as const
-const second = { says: 'try', kind: 'second' } as const
+const first = { says: 'try', status: null, kind: 'first' } as const
+const second = { ...first, kind: 'second' } as const
 
 const receiverOf = (row: ReceiverStore) =>
   new Receiver({
@@ -107,7 +107,7 @@ test('a try is one process’s; one that was not made is there for the next', as
   await sql`update receivers set second_at = now() + interval '10 days'`.execute(db)
   assert.deepEqual([(await troubleOf())?.secondMs, await row.tell({ ...second, tries: 3 })], [0, true])
   // it stayed taken for the rest of the hour after a stop
-  await row.tell({ says: 'not made', tries: 4, kind: 'second' })
+  await row.tell({ ...second, says: 'not made', tries: 4 })
   assert.deepEqual(await troubleOf(), { status: null, tries: 3, nextMs: 0, secondMs: 0 })
   assert.equal(await row.tell({ ...second, tries: 3 }), true)
   assert.equal((await databaseReceiver(db, `${url}other`).read()).trouble, null)
@@ -122,18 +122,32 @@ test('a try holds for a process whose look began before it', async (t) => {
   await row.tell({ ...trouble, status: 403 })
   await db.transaction().execute(async (early) => {
     await sql`select now()`.execute(early)
-    assert.equal(await row.tell({ ...second, tries: 0 }), true)
+    assert.equal(await row.tell({ ...second, status: 403, tries: 0 }), true)
     const known = (await databaseReceiver(early, url).read()).trouble
     assert.ok((known?.nextMs ?? 0) > 3_500_000 && (known?.secondMs ?? 0) > 3_500_000, JSON.stringify(known))
   })
 })
+
+// A push that knew of refusals took the try of an outage that another had found, and did not make it.
+test('a try of one trouble is none of another, nor is it given back to it', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  const row = await begin(db)
+  const triesOf = async () => (await row.read()).trouble?.tries
+  for (const [status, other] of [[null, 404], [404, null], [404, 403]] as const) {
+    await row.tell({ ...trouble, status })
+    const try0 = { ...first, status, tries: 0 }
+    assert.deepEqual([await row.tell({ ...try0, status: other }), await triesOf(), await row.tell(try0), await triesOf()], [false, 0, true, 1])
+    const back = { ...try0, says: 'not made', tries: 1 } as const
+    assert.deepEqual([await row.tell({ ...back, status: other }), await triesOf(), await row.tell(back), await triesOf()], [false, 1, true, 0])
+  }
+}) // biome-ignore format: a table
 
 test('the row has the trouble that was found last; the same trouble again changes nothing', async (t) => {
   const { db } = await (await createDatabase(t)).open()
   const row = await begin(db)
   const told = async (status: number | null) => [await row.tell({ ...trouble, status }), (await row.read()).trouble?.status]
   assert.deepEqual([await told(null), await told(401), await told(401)], [[true, null], [true, 401], [false, 401]])
-  await row.tell({ ...first, tries: 0 })
+  await row.tell({ ...first, status: 401, tries: 0 })
   assert.deepEqual([await told(401), await told(null), await told(null)], [[false, 401], [true, null], [false, null]])
   assert.deepEqual((await row.read()).trouble?.tries, 0)
 }) // biome-ignore format: a table

@@ -486,14 +486,14 @@ const receiversOf: Choice = ({ random }) => {
     case 1:
       return answer('receiver.read', url, ({ ledger }) => ledger.receiver(url).read())
     default: {
-      const tries = random.from(0, 2)
-      const kind = random.one(['first', 'second'] as const)
+      const status = random.one([null, 401, 403])
+      const given = { status, tries: random.from(0, 2), kind: random.one(['first', 'second'] as const) }
       const pace = { pausedMs: random.one([0, 2_000, 400_000]), allowedRate: random.one([null, 2.5, 10]) }
       const news: ReceiverNews = random.one([
         { says: 'well' },
-        { says: 'trouble', status: random.one([null, 401, 403]), inARow: 20, error: null },
-        { says: 'try', tries, kind },
-        { says: 'not made', tries, kind },
+        { says: 'trouble', status, inARow: 20, error: null },
+        { says: 'try', ...given },
+        { says: 'not made', ...given },
         { says: 'pace', ...pace },
         { says: 'gzip', takes: random.chance(0.6) },
       ] as const)

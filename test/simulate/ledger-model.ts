@@ -806,6 +806,8 @@ export class LedgerModel {
   private changeOf(row: ReceiverRow, news: ReceiverNews): Partial<ReceiverRow> | undefined {
     const { now } = this
     const { troubleSince, refusedStatus, tries, secondAt } = row
+    const isOfAnother = (news: ReceiverNews & { says: 'try' | 'not made' }) =>
+      troubleSince === null || refusedStatus !== news.status || tries !== news.tries
     switch (news.says) {
       case 'well':
         return { troubleSince: null, refusedStatus: null }
@@ -817,12 +819,12 @@ export class LedgerModel {
       }
       case 'try': {
         const isEarly = secondAt !== null && secondAt <= now && secondAt > now - secondPauseOf(row)
-        if (troubleSince === null || tries !== news.tries || (news.kind === 'second' && isEarly)) return undefined
+        if (isOfAnother(news) || (news.kind === 'second' && isEarly)) return undefined
         const nextAt = now + (refusedStatus === null ? pauseAfter(tries + 1) : refusalTryMs)
         return { tries: tries + 1, nextAt, secondAt: news.kind === 'second' ? now : secondAt }
       }
       case 'not made':
-        if (troubleSince === null || tries !== news.tries) return undefined
+        if (isOfAnother(news)) return undefined
         return { tries: tries - 1, nextAt: now, secondAt: news.kind === 'second' ? null : secondAt }
       case 'pace': {
         const until = row.pausedUntil !== null && row.pausedUntil <= now + retryAfterMsMax ? row.pausedUntil : 0

@@ -171,6 +171,10 @@ test('a refusal: the push that comes next tries once, another that begins meanwh
   for (const [health, kind, untilNextMs] of [[learn(60_001), 'first', 60_001], [learn(0, true, 60_001), 'second', 60_001], [learn(5, false), 'first', 5]] as const) {
     assert.deepEqual(ask(health, next(kind), 0, rules), { is: 'end', why: { by: 'refusal', known: health.is !== 'over', status: 401, untilNextMs } })
   }
+  // another status is another trouble, even after as many tries
+  const other = { status: 403, tries: 3, nextMs: 5, secondMs: 0 }
+  const why = { by: 'refusal', known: false, status: 403, untilNextMs: 5 }
+  assert.deepEqual(step(learn(0), { is: 'row', known: other, begins: false }, 0, rules).health, { is: 'over', why })
   const tried = step(learn(0), { is: 'granted', kind: 'first' }, 0, rules).health
   for (const [what, is] of [[401, 'refuses'], [null, 'refuses'], [200, 'well'], [429, 'well'], [403, 'unproven'], [503, 'unproven'], ['empty', 'unproven']] as const) {
     assert.equal(nameOf(after([what], tried)), is, `${what}`)
@@ -184,7 +188,7 @@ test('a try that was not made is given back', () => {
     const { health } = step(unproven, { is: 'row', known, begins: true }, 0, rules)
     const granted = step(health, { is: 'granted', kind: 'second' }, 0, rules).health
     const back = step(granted, { is: 'not made' }, 0, rules)
-    assert.deepEqual(back.write, { says: 'not made', tries: 5, kind: 'second' })
+    assert.deepEqual(back.write, { says: 'not made', status, tries: 5, kind: 'second' })
     assert.deepEqual(ask(back.health, { open: 0, next: { is: 'second', inMs: 0 } }, 1_000, rules), { is: 'try', kind: 'second' })
     assert.equal(step(back.health, { is: 'not made' }, 0, rules).write, undefined)
   }

@@ -79,13 +79,14 @@ function statementFor(id: Buffer, news: ReceiverNews) {
         update receivers set tries = tries + 1, next_at = now() + ${byTrouble(pauseAfter(news.tries + 1), refusalTryMs)},
           second_at = case when ${news.kind === 'second'} then now() else second_at end
         where url_sha256 = ${id} and trouble_since is not null and tries = ${news.tries}
-          and (${news.kind === 'first'} or ${secondMs} = 0)
+          and refused_status is not distinct from ${news.status} and (${news.kind === 'first'} or ${secondMs} = 0)
       `
     case 'not made':
       return sql`
         update receivers set tries = tries - 1, next_at = now(),
           second_at = case when ${news.kind === 'second'} then null else second_at end
         where url_sha256 = ${id} and trouble_since is not null and tries = ${news.tries}
+          and refused_status is not distinct from ${news.status}
       `
     case 'pace':
       return sql`

@@ -132,8 +132,8 @@ export type Write =
   | { says: 'well' }
   /** After `inARow` attempts; `error`: how the last one ended. */
   | { says: 'trouble'; status: TroubleStatus; inARow: number; error: string | null }
-  /** The try after `tries` others was not made. */
-  | { says: 'not made'; tries: number; kind: AttemptKind }
+  /** The try, one of `tries` of this trouble, was not made. */
+  | { says: 'not made'; status: TroubleStatus; tries: number; kind: AttemptKind }
 
 export interface Step {
   health: Health
@@ -233,7 +233,7 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
       if (mine === undefined) return { health }
       const secondAt = mine === 'second' ? now : health.secondAt
       const back: InTrouble = { ...health, tries: tries - 1, nextAt: now + outageLookMs, secondAt, mine: undefined }
-      return { health: back, write: { says: 'not made', tries, kind: mine } }
+      return { health: back, write: { says: 'not made', status, tries, kind: mine } }
     }
     case 'no sign':
       return { health: { ...health, nextAt: Math.max(nextAt, now + outageCheckMs) } }
@@ -260,14 +260,13 @@ function learn(from: Health, { known: row, begins }: Event & { is: 'row' }, now:
   }
   const { status, tries, nextMs } = row
   const secondAt = now + row.secondMs
-  const isDown = status === null
-  const same = (before?.status === null) === isDown ? before : undefined
+  const same = before?.status === status ? before : undefined
   // its own clock counts on for what it has read
   if (same?.tries === tries) return { ...same, secondAt, shared: true }
   const { since, known, mine } = same ?? { since: now, known: begins, mine: undefined }
-  if (!isDown && !begins && mine === undefined)
+  if (status !== null && !begins && mine === undefined)
     return { is: 'over', why: { by: 'refusal', known, status, untilNextMs: nextMs } }
-  const nextAt = now + (isDown && begins ? 0 : nextMs)
+  const nextAt = now + (status === null && begins ? 0 : nextMs)
   return { is: 'trouble', status, since, known, shared: true, tries, nextAt, secondAt, mine }
 }
 

@@ -207,7 +207,7 @@ export class Receiver {
     const permission = this.ask({ open: 0, next: { is: kind } })
     if (stop.aborted || health.is !== 'trouble' || permission.is !== 'try') return false
     // where nobody else sees the outage this process tries by itself
-    if (health.shared && !(await this.tell({ says: 'try', tries: health.tries, kind }))) {
+    if (health.shared && !(await this.tell({ says: 'try', status: health.status, tries: health.tries, kind }))) {
       await this.look()
       return false
     }
