@@ -75,6 +75,10 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
   await requestsAtLeast(receiver, 6)
   first.kill('SIGKILL')
   await first.done
+  // the server may still be at its last statement
+  const others = 'from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()'
+  const busy = `select ${others} and state <> 'idle'`
+  await until('no statement is under way', async () => (await opened.pool.query(busy)).rowCount === 0)
   const endLeases = () => opened.pool.query('update workers set lease_until = now()')
   await endLeases()
   await opened.pool.query("update deliveries set due_at = now() where status = 'pending' and not under_way")

@@ -145,7 +145,7 @@ test('a process that takes too long is told to stop, and killed where it does no
   const run = (script: string) => {
     const lines: string[] = []
     const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(script)}`
-    const limits = { processMs: 1_500, stopMs: 500 }
+    const limits = { processMs: 1_500, stopMs: 2_000 }
     const child = startPushProcess(
       'user-0@example.com',
       { ...house.env, NODE_OPTIONS },

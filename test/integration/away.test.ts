@@ -50,7 +50,8 @@ test('a transaction that PostgreSQL ends because of a deadlock is run again', as
     rows.map(({ taken }) => taken),
     [2, 2],
   )
-  assert.equal(tries, 2)
+  // the second one may meet the other once more
+  assert.ok(tries >= 2, `${tries} tries`)
 })
 
 test('a statement waits for a server that is read-only for a moment, as after a failover', async (t) => {
@@ -111,9 +112,9 @@ test(`a brief statement waits ${lockWaitMsMax} ms for a lock, and then does noth
 test('a statement ends with its connection when that is given up because the database is silent', async (t) => {
   const database = await createDatabase(t)
   const { pool } = await database.open()
-  const brief = await database.open({ silentMsMax: 1_500 })
+  const brief = await database.open({ silentMsMax: 3_000 })
   const asked = brief.pool.query('select pg_sleep(60)')
-  await assert.rejects(asked, /did not answer for 1.5 s|Connection terminated/)
+  await assert.rejects(asked, /did not answer for 3 s|Connection terminated/)
   const isThere = async () =>
     (
       await pool.query(

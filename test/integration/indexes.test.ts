@@ -51,7 +51,8 @@ test('the indexes of a thinned table are rebuilt, after a stop too, and no other
     return await rebuildIndexes(opened, tables, { stop, onIndex: () => {}, onTrouble })
   }
   const invalid = () => query('select indexrelid::regclass::text as name from pg_index where not indisvalid')
-  const underWay = async () => (await query('select from pg_stat_progress_create_index')).length
+  const underWay = async () =>
+    (await query('select from pg_stat_progress_create_index where datname = current_database()')).length
   const held = await opened.pool.connect()
   await held.query('begin; delete from lead_seen where lead_id = 10')
   const stop = new AbortController()

@@ -147,7 +147,7 @@ test('the first hook owes a subscribed user a push, once, and not within a minut
       `update users set subscription_owed_at = null, subscription_begun_at = now() - $2::interval where id = $1`,
       [userId, ago],
     )
-  await begin('58 seconds')
+  await begin('50 seconds')
   await removeHooks(opened.db, integration.id, 'all')
   assert.equal(await register('a'), false)
   assert.equal(await isOwed(email), false)

@@ -55,7 +55,7 @@ for (const [what, asked] of [
 test('a process that lost its lease does not send again what it is still sending, and goes on with the rest', async () => {
   const gate = makeGate()
   platform.answer = (_, nth) => (nth <= 3 ? gate.opened.then(() => 200) : 200)
-  const running = runTrigger(opened, { settings: { leaseMs: 1_000 } })
+  const running = runTrigger(opened, { timeoutMs: 60_000, settings: { leaseMs: 1_000 } })
   await platform.atLeast(3)
   await opened.pool.query(`update workers set lease_until = now() - interval '1 second'`)
   const theirs = await runTrigger(opened)
@@ -71,7 +71,7 @@ test('a process that lost its lease does not send again what it is still sending
 test('a process that lost its lease, with nobody beside it, sends everything once', async () => {
   const gate = makeGate()
   platform.answer = (_, nth) => (nth <= 3 ? gate.opened.then(() => 200) : 200)
-  const running = runTrigger(opened, { settings: { leaseMs: 1_000 } })
+  const running = runTrigger(opened, { timeoutMs: 60_000, settings: { leaseMs: 1_000 } })
   await platform.atLeast(3)
   for (let times = 0; times < 4; times++) {
     await opened.pool.query(`update workers set lease_until = now() - interval '1 second'`)
