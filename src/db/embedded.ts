@@ -9,7 +9,7 @@ import type pg from 'pg'
 import { LeadpushError } from '../base/errors.ts'
 import { findPaths, hasData, makeHome, type Paths, unusableHome } from './embedded/paths.ts'
 import { findServer } from './embedded/postmaster.ts'
-import { enter, leave, tryEnter } from './embedded/presence.ts'
+import { enter, leave, silenceMsMax, tryEnter } from './embedded/presence.ts'
 
 /** An embedded server at which this process is present, so that no other process stops it. */
 export interface EmbeddedServer {
@@ -91,12 +91,12 @@ export async function stopEmbedded(home: string): Promise<'stopped' | 'in use' |
   const paths = await findPaths(home)
   if (!(await hasData(paths))) return 'not running'
   await rm(paths.keepMarker, { force: true })
-  for (;;) {
+  for (const begin = performance.now(); performance.now() - begin < silenceMsMax; await sleep(20)) {
     const found = await tryEnter(paths)
     if (typeof found !== 'string') return (await leave(paths, found)) === 'stopped' ? 'stopped' : 'in use'
     if (found === 'absent' && (await findServer(paths)) === undefined) return 'not running'
-    await sleep(20)
   }
+  throw new LeadpushError('database', 'The embedded PostgreSQL does not stop.', { hint: `Its log is ${paths.log}.` })
 }
 
 /** Starts the server of `home` and keeps it running after the last process has left, until `stopEmbedded`. */

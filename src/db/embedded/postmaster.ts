@@ -21,19 +21,27 @@ const stopMsMax = 60_000
 /** A server that was killed while it made its pid file leaves an empty one; a living server fills it at once. */
 const emptyPidFileMsMax = 2_000
 
+const ownerOf = (path: string) =>
+  stat(path).then(
+    ({ uid }) => uid,
+    () => undefined,
+  )
+
 /** Whether process `pid` is a living PostgreSQL on these data, rather than a later process with the same id. */
 async function isServerProcess(pid: number, data: string): Promise<boolean> {
   if (process.platform !== 'linux') {
-    const { stdout } = await promisify(execFile)('ps', ['-o', 'state=,comm=', '-p', String(pid)]).catch(() => ({
+    const { stdout } = await promisify(execFile)('ps', ['-o', 'uid=,state=,comm=', '-p', String(pid)]).catch(() => ({
       stdout: '',
     }))
-    return /postgres/.test(stdout) && !stdout.trim().startsWith('Z')
+    const [, uid, state = ''] = /^\s*(\d+)\s+(\S+)\s.*postgres/.exec(stdout) ?? []
+    return uid !== undefined && !state.startsWith('Z') && Number(uid) === (await ownerOf(data))
   }
   const status = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
   const [, name, state = ''] = /^\d+ \((.*)\) (\w)/s.exec(status) ?? []
   if (name !== 'postgres' || /[ZX]/.test(state)) return false
-  const folder = await readlink(`/proc/${pid}/cwd`).catch(() => data)
-  return folder === data
+  const folder = await readlink(`/proc/${pid}/cwd`).catch(() => undefined)
+  // root may not see it in a container; but nobody else's server is on these data
+  return folder === undefined ? (await ownerOf(`/proc/${pid}`)) === (await ownerOf(data)) : folder === data
 }
 
 async function readPid(path: string): Promise<number | 'empty' | undefined> {
@@ -167,13 +175,13 @@ export async function stopServer(paths: Paths): Promise<void> {
   } catch (error) {
     if (codeOf(error) !== 'ESRCH') throw error
   }
-  let end = Date.now() + stopMsMax
+  let end = performance.now() + stopMsMax
   let hasFile = true
-  while (Date.now() < end && (await isServerProcess(pid, paths.data))) {
+  while (performance.now() < end && (await isServerProcess(pid, paths.data))) {
     // the pid file disappears just before the process ends; a server that hangs after that must not hold up this process
     if (hasFile && (await readPid(pidFile(paths))) !== pid) {
       hasFile = false
-      end = Date.now() + 1_000
+      end = performance.now() + 1_000
     }
     await sleep(10)
   }

@@ -16,7 +16,7 @@ import { endOrphans, findServer, hasEnded, readLastComplaint, spawnServer, stopS
 
 const pollMs = 20
 /** How long a server may be silent, and how long starting one may fail. */
-const silenceMsMax = 60_000
+export const silenceMsMax = 60_000
 const failingMsMax = 10_000
 
 /** Why this process is not present: no server, a server that is busy or stopping, a server that is starting. */
@@ -99,16 +99,16 @@ export async function enter(paths: Paths, options: EnterOptions = {}): Promise<p
   let child: ChildProcess | undefined
   let failingSince: number | undefined
   let failures = 0
-  for (let lastSign = Date.now(); ; await sleep(pollMs)) {
+  for (let lastSign = performance.now(); ; await sleep(pollMs)) {
     const found = await tryEnter(paths)
     if (typeof found !== 'string') return found
-    if (found === 'starting') lastSign = Date.now()
-    if (Date.now() - lastSign > silenceMsMax) throw await startError(paths)
+    if (found === 'starting') lastSign = performance.now()
+    if (performance.now() - lastSign > silenceMsMax) throw await startError(paths)
     if (found !== 'absent' || (child && !hasEnded(child)) || (await findServer(paths)) !== undefined) continue
 
     if (child) {
-      failingSince ??= Date.now()
-      if (Date.now() - failingSince > failingMsMax) throw await startError(paths)
+      failingSince ??= performance.now()
+      if (performance.now() - failingSince > failingMsMax) throw await startError(paths)
       // sessions of a killed server end within moments by themselves, unless a statement keeps them busy
       failures++
       if (failures >= 5) await endOrphans(paths, failures >= 10 ? 'SIGKILL' : 'SIGQUIT')
@@ -116,7 +116,7 @@ export async function enter(paths: Paths, options: EnterOptions = {}): Promise<p
     }
     start ??= await prepare(paths, options)
     child = await start()
-    lastSign = Date.now()
+    lastSign = performance.now()
   }
 }
 

@@ -1,0 +1,44 @@
+/**
+ * Other accounts of this machine, for tests of what they can do to each other. Only root can become another; elsewhere such tests are
+ * skipped, and say so.
+ */
+import { type SpawnSyncReturns, spawnSync } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { findProgram } from './scripts.ts'
+
+/** One account runs the program; the other is hostile. Of these the system knows the first, as PostgreSQL demands. */
+export const [victim, stranger] = [65_534, 54_321] as const
+
+/** For the option `skip` of a test that needs other accounts. */
+export const lackingAccounts: string | false = (() => {
+  if (process.getuid?.() !== 0) return 'only root can become another user'
+  return runAs(victim, ['--version']).status !== 0 && 'another user may not read this checkout'
+})()
+
+/** The program, run by user `uid` to its end. */
+export function runAs(
+  uid: number,
+  args: readonly string[],
+  { input = '', env = {} }: { input?: string; env?: Record<string, string> } = {},
+): SpawnSyncReturns<string> {
+  return spawnSync(process.execPath, [findProgram(), ...args], {
+    ...{ uid, gid: uid, cwd: '/', env: { PATH: process.env.PATH, HOME: '/nonexistent', ...env }, input },
+    ...{ encoding: 'utf8', timeout: 240_000, killSignal: 'SIGKILL' },
+  })
+}
+
+/** A folder that all may enter, removed after the file, with a folder of its own for each of `owners`. */
+export function makeFolders(...owners: number[]): string[] {
+  const shared = mkdtempSync(join(tmpdir(), 'leadpush-accounts-'))
+  chmodSync(shared, 0o755)
+  // an `after` here would belong to the test that asked first
+  process.on('exit', () => rmSync(shared, { recursive: true, force: true, maxRetries: 5 }))
+  return owners.map((owner, at) => {
+    const folder = join(shared, String(at))
+    mkdirSync(folder, { mode: 0o700 })
+    chownSync(folder, owner, owner)
+    return folder
+  })
+}
