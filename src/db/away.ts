@@ -41,7 +41,7 @@ const timeLimits = /^(57014|55P03|25P0[34])$/
  */
 const beginAgain = /^(40001|40P01)$/
 /** The statement waited too long for a lock: the database is there, and did nothing. */
-const lockTimeout = '55P03'
+export const lockTimeout = '55P03'
 /** Ends a connection on which nothing came for so long that the database counts as away. */
 export class SilentDatabase extends DatabaseTrouble {
   readonly code = 'ETIMEDOUT'

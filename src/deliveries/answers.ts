@@ -38,21 +38,30 @@ export async function recordAnswers(db: Database, outcomes: readonly RecordedAns
   `.execute(db)
 }
 
-const deliveriesPerFetch = 1_000
+const answersPerPage = 1_000
 
-/** Deletes the answers to deliveries with a version for which `isErased` holds. For use in a transaction. */
-export async function eraseAnswersWith(transaction: Database, isErased: (versionId: number) => boolean): Promise<void> {
+/**
+ * Deletes the answers to deliveries with a version for which `isErased` holds. It reads all answers with their deliveries, page by page:
+ * call it before a lock that pushes wait for.
+ */
+export async function eraseAnswersWith(db: Database, isErased: (versionId: number) => boolean): Promise<void> {
   for (let last = ''; ; ) {
     const { rows } = await sql<{ key: string; recipe: Buffer }>`
-      select d.idempotency_key as key, d.recipe from deliveries d
-      where d.idempotency_key > ${last} and exists (select from answers a where a.idempotency_key = d.idempotency_key)
-      order by d.idempotency_key limit ${deliveriesPerFetch}
-    `.execute(transaction)
-    const erased = rows.filter(({ recipe }) => decodeRecipe(recipe).some(isErased)).map(({ key }) => key)
-    if (erased.length > 0) await sql`delete from answers where idempotency_key = any (${erased})`.execute(transaction)
-    if (rows.length < deliveriesPerFetch) return
+      select a.key, d.recipe from (
+        select idempotency_key as key from answers where idempotency_key > ${last} order by idempotency_key limit ${answersPerPage}
+      ) a cross join lateral (select recipe from deliveries where idempotency_key = a.key offset 0) d order by a.key
+    `.execute(db)
+    await eraseAnswersOf(db, [
+      ...new Set(rows.flatMap(({ key, recipe }) => (decodeRecipe(recipe).some(isErased) ? [key] : []))),
+    ])
+    if (rows.length < answersPerPage) return
     last = rows.at(-1)?.key ?? ''
   }
+}
+
+/** Deletes the answers to the deliveries `keys`. */
+export async function eraseAnswersOf(db: Database, keys: readonly string[]): Promise<void> {
+  if (keys.length > 0) await sql`delete from answers where idempotency_key = any (${keys})`.execute(db)
 }
 
 /** Deletes the answers to all deliveries of a user. */

@@ -24,8 +24,8 @@ export interface Ledger extends Leases {
   readonly users: UserStore
   readonly attempts: AttemptStore
   receiver(receiverUrl: string): ReceiverStore
-  /** `findServer`: the server that a push reads from, as its worker knows it. */
-  planner(live: Live, findServer: () => string): PlanSource
+  /** `findServer`: the server that a push reads from, as its worker knows it. `onErasure`: it waits for an erasure. */
+  planner(live: Live, findServer: () => string, onErasure: () => void): PlanSource
 }
 
 export interface RunStore {

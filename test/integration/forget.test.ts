@@ -3,11 +3,17 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { eraseWaitMsMax, listingsPerErasureMax } from '../../src/base/limits.ts'
 import { databaseLeases, Worker } from '../../src/db/leases.ts'
+import { locks } from '../../src/db/locks.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
+import { recordAnswers } from '../../src/deliveries/answers.ts'
+import { findErasureCount } from '../../src/deliveries/erasure-count.ts'
+import { encodeRecipes } from '../../src/deliveries/recipe.ts'
+import { Planner } from '../../src/push/database/planner.ts'
 import { type ForgetPhase, forgetListings } from '../../src/upkeep/forget/forget.ts'
 import { createDatabase } from '../support/database.ts'
 import { addHook } from '../support/hooks.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
+import { until } from '../support/until.ts'
 
 const open = async (t: TestContext) => await (await createDatabase(t)).open()
 const hrefOf = (name: string | number) => `https://listings.example/${name}`
@@ -78,4 +84,76 @@ test('an erasure waits 20 minutes for what another process has in hand, then tel
     },
   )
   assert.deepEqual([underWay, waits], [1, 2])
+})
+
+/** Deliveries of the listing `sent`, which failed; `begin` makes those with the given keys, each with the receiver's words. */
+async function sendListing(opened: OpenDatabase) {
+  await seedUsers(opened.db, [{ email: 'user@example.com' }])
+  await seedLeads(opened, [{ href: hrefOf('sent') }, { href: hrefOf('other') }])
+  const { rows } = await opened.pool.query('select id from lead_versions order by json desc')
+  const recipes = rows.map(({ id }) => encodeRecipes([[{ versionId: id }]]).bytes)
+  return async (key: string, status: 'pending' | 'failed', isOther = false) => {
+    await opened.pool.query(
+      `insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list, recipe,
+         status, attempts, under_way)
+       select $1, 1, id, '2026-W47', 'single', 1, 1, 1, 1, 100, '', $2, $3, 1, false from users`,
+      [key, recipes[isOther ? 1 : 0], status],
+    )
+    await recordAnswers(opened.db, [{ idempotencyKey: key, attempt: 1, answer: `of ${key}` }])
+  }
+}
+
+const answersIn = async ({ pool }: OpenDatabase) =>
+  (await pool.query('select answer from answers order by 1')).rows.map(({ answer }) => answer)
+
+const isAnyWaiting = async ({ pool }: OpenDatabase, kind: string) =>
+  (await pool.query('select from pg_locks where not granted and locktype = $1', [kind])).rows.length > 0
+
+test('an erasure reads the answers of the ledger while pushes begin deliveries', async (t) => {
+  // it read them behind the lock that each push needs: with 300,000 of them no push began anything for 42 s
+  const opened = await open(t)
+  const begin = await sendListing(opened)
+  await begin('failed', 'failed')
+  const other = await opened.pool.connect()
+  await other.query('begin; lock table answers in access exclusive mode')
+  const forgetting = forgetListings(opened, { href: hrefOf('sent') }, { stop })
+  await until('the erasure reads the answers', () => isAnyWaiting(opened, 'relation'))
+  await findErasureCount(opened.db)
+  await other.query('commit')
+  other.release()
+  await forgetting
+  assert.deepEqual(await answersIn(opened), [])
+})
+
+test('an erasure takes the answers that came while it read them', async (t) => {
+  const opened = await open(t)
+  const begin = await sendListing(opened)
+  await begin('waits', 'pending')
+  await begin('other', 'failed', true)
+  const push = await opened.pool.connect()
+  await push.query(`begin; select pg_advisory_xact_lock_shared(${locks.erasure})`)
+  const forgetting = forgetListings(opened, { href: hrefOf('sent') }, { stop })
+  await until('the erasure has read the answers', () => isAnyWaiting(opened, 'advisory'))
+  await begin('failed', 'failed')
+  await push.query('commit')
+  push.release()
+  await forgetting
+  assert.deepEqual(await answersIn(opened), ['of other'])
+})
+
+test('a push waits a short time for an erasure, tells that it does, and waits again', async (t) => {
+  // it waited without an end and without a word
+  const opened = await open(t)
+  await seedUsers(opened.db, [{ email: 'user@example.com' }])
+  const [user] = (await opened.pool.query('select id, email from users')).rows
+  const erasure = await opened.pool.connect()
+  await erasure.query(`begin; select pg_advisory_xact_lock(${locks.erasure})`)
+  let told = 0
+  const onErasure = () => {
+    if (told++ > 0) erasure.query('commit').then(() => erasure.release())
+  }
+  const planner = new Planner(opened.db, { seenSince: new Date(), sameHouse: 'each' }, () => '', onErasure)
+  const plans = []
+  for await (const plan of planner.plan([user])) plans.push(plan)
+  assert.deepEqual([plans.length, told], [1, 2])
 })

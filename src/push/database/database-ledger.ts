@@ -41,7 +41,7 @@ export const databaseLedger = (db: Database): Ledger => ({
   users: usersOf(db),
   attempts: attemptsOf(db),
   receiver: (receiverUrl) => databaseReceiver(db, receiverUrl),
-  planner: (live, findServer) => planSourceOf(new Planner(db, live, findServer)),
+  planner: (...of) => planSourceOf(new Planner(db, ...of)),
 })
 
 const runsOf = (db: Database): RunStore => ({

@@ -1,5 +1,6 @@
 /** Plans the pushes of many users at a time: shared queries and leads are read once. */
-import { rideOut } from '../../db/away.ts'
+import { codeOf } from '../../base/errors.ts'
+import { lockTimeout, rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { findErasureCount } from '../../deliveries/erasure-count.ts'
 import { type Plan, type PlannedDelivery, planDeliveries, type QueryToPlan } from '../../deliveries/plan.ts'
@@ -99,13 +100,15 @@ export class Planner {
   private readonly db: Database
   private readonly live: Live
   private readonly findServer: () => string
+  private readonly onErasure: () => void
   private reading: Reading
 
-  /** `findServer`: the server that a push reads from, as its worker knows it. */
-  constructor(db: Database, live: Live, findServer = () => '') {
+  /** `findServer`: the server that a push reads from, as its worker knows it. `onErasure`: it waits for an erasure. */
+  constructor(db: Database, live: Live, findServer = () => '', onErasure = () => {}) {
     this.db = db
     this.live = live
     this.findServer = findServer
+    this.onErasure = onErasure
     this.leads = new LeadStore(db)
     this.reading = this.newReading()
   }
@@ -129,6 +132,7 @@ export class Planner {
   private countErasures(reading: Reading): Promise<number> {
     reading.erasures ??= findErasureCount(this.db).catch((error) => {
       reading.erasures = undefined
+      if (codeOf(error) === lockTimeout) this.onErasure()
       throw error
     })
     return reading.erasures

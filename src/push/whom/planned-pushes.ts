@@ -76,9 +76,10 @@ export class PlannedPushes {
 
   constructor(context: PlannedPushesContext) {
     this.context = context
-    const { ledger, run, settings, worker } = context
+    const { ledger, run, settings, worker, reporter } = context
     const live = { seenSince: run.seenSince, sameHouse: settings.sameHouse }
-    this.planner = ledger.planner(live, () => worker.server)
+    const onErasure = () => reporter.note('Waiting for an erasure: `leads forget` is ending deliveries.')
+    this.planner = ledger.planner(live, () => worker.server, onErasure)
   }
 
   get heldUsers(): number {

@@ -7,7 +7,7 @@ import { isLive } from '../../db/leases.ts'
 import { locks } from '../../db/locks.ts'
 import type { Database, OpenDatabase } from '../../db/open.ts'
 import { type Connection, kyselyOn, withTransaction } from '../../db/transaction.ts'
-import { eraseAnswersWith } from '../../deliveries/answers.ts'
+import { eraseAnswersOf, eraseAnswersWith } from '../../deliveries/answers.ts'
 import { endDeliveries, findPendingWith } from '../../deliveries/erased-deliveries.ts'
 import { raiseErasureCount } from '../../deliveries/erasure-count.ts'
 import { makeAnew } from '../../deliveries/made-anew.ts'
@@ -112,13 +112,14 @@ export async function eraseListings(
     inHand: inHand.rows.map(({ id }) => id),
   }
   if (versionIds.length === 0) return { ...erased, ended: 0, anew: 0, underWay: [] }
+  const isErased = new Set(versionIds)
+  await eraseAnswersWith(db, (id) => isErased.has(id))
   // last, since no delivery can begin from here to the end of the transaction
   await raiseErasureCount(db)
-  const isErased = new Set(versionIds)
   const keys = await findPendingWith(db, (id) => isErased.has(id))
   const anew = await makeAnew(db, keys, ({ attempts }) => attempts === 0, replaced.by)
   const ended = await endDeliveries(db, keys)
   // after that no more answers about them are recorded
-  await eraseAnswersWith(db, (id) => isErased.has(id))
+  await eraseAnswersOf(db, keys)
   return { ...erased, anew, ...ended }
 }

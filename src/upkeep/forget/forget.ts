@@ -10,6 +10,7 @@ import { isLive } from '../../db/leases.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { analyseTables, tidyTables, vacuumTables } from '../../db/tidy.ts'
 import { type Connection, kyselyOn, withTransaction } from '../../db/transaction.ts'
+import { eraseAnswersWith } from '../../deliveries/answers.ts'
 import { countEnded, endDeliveries, findUnderWay } from '../../deliveries/erased-deliveries.ts'
 import type { DropFile } from '../../leads/drop-files.ts'
 import { type Erasure, recordErasure } from '../../leads/erasures.ts'
@@ -109,6 +110,8 @@ class Forgetting {
     const underWay = await this.waitForAttempts(totals)
     totals.ended += await rideOut(() => countEnded(opened.db, totals.underWay), onAway)
     options.onPhase?.('clearing up')
+    // of deliveries that ended between the look for answers and the end of the erasure
+    await rideOut(() => eraseAnswersWith(opened.db, (id) => totals.versionIds.has(id)), onAway)
     await vacuumTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions', 'triggers'])
     await analyseTables(opened, ['leads'])
     const sent = await this.countSent(totals)
