@@ -3,7 +3,7 @@
  * its schema. Only this folder knows `pg`.
  */
 import type { Socket } from 'node:net'
-import { Kysely, PostgresDialect, sql } from 'kysely'
+import { Kysely, sql } from 'kysely'
 import pg from 'pg'
 import type { SettingsSource } from '../base/config.ts'
 import { codeOf, LeadpushError } from '../base/errors.ts'
@@ -20,6 +20,7 @@ import {
   writability,
 } from './away.ts'
 import { BoundedPool, onServerError, streamOf } from './client.ts'
+import { Dialect } from './dialect.ts'
 import { type EmbeddedServer, enterEmbedded } from './embedded.ts'
 import { migrate, schemaError, schemaState } from './migrate.ts'
 import { Route, routedClient } from './route.ts'
@@ -198,7 +199,7 @@ export async function openDatabase(
   pool.on('acquire', (client) => watch?.begin(client))
   const forget = server ? onDatabaseAway(() => server.ensureRunning()) : () => {}
   const unlimit = options.awayMsMax === undefined ? () => {} : limitAbsence(options.awayMsMax)
-  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
+  const db = new Kysely<Tables>({ dialect: new Dialect({ pool }) })
   const opened: OpenDatabase = {
     db,
     pool,

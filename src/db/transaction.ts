@@ -3,10 +3,11 @@
  * works through a PgBouncer in transaction mode. Stopping it cancels its statement.
  */
 
-import { Kysely, PostgresDialect } from 'kysely'
+import { Kysely } from 'kysely'
 import type pg from 'pg'
 import { DatabaseTrouble, isDatabaseError, rideOut } from './away.ts'
 import { cancelOn } from './client.ts'
+import { Dialect, isolationLevel } from './dialect.ts'
 import type { Database, OpenDatabase } from './open.ts'
 import { allowLongWork } from './silence.ts'
 import type { Tables } from './tables.ts'
@@ -18,7 +19,7 @@ export type Connection = pg.PoolClient
 export function kyselyOn(connection: Connection): Database {
   const client = { query: connection.query.bind(connection), release: () => {} }
   const pool = { connect: async () => client, end: async () => {} }
-  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: pool as never }) })
+  return new Kysely<Tables>({ dialect: new Dialect({ pool: pool as never }) })
 }
 
 /**
@@ -41,7 +42,7 @@ export async function withTransaction<T>(
   const disallow = allowLongWork(connection)
   const stopListening = signal && cancelOn(connection, signal)
   try {
-    await connection.query('begin')
+    await connection.query(`begin isolation level ${isolationLevel}`)
     signal?.throwIfAborted()
     const result = await work(connection)
     if (ending === 'rollback') {

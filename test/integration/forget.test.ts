@@ -157,3 +157,26 @@ test('a push waits a short time for an erasure, tells that it does, and waits ag
   for await (const plan of planner.plan([user])) plans.push(plan)
   assert.deepEqual([plans.length, told], [1, 2])
 })
+
+for (const isolation of ['read committed', 'repeatable read', 'serializable']) {
+  test(`an erasure ends a delivery that was begun while it waited, where transactions are ${isolation} by default`, async (t) => {
+    // it went by what it had seen at its beginning: the delivery stayed, and the next push sent the listing
+    const database = await createDatabase(t)
+    const name = new URL(database.url).pathname.slice(1)
+    const before = await database.open()
+    await before.pool.query(`alter database ${name} set default_transaction_isolation = '${isolation}'`)
+    await before.close()
+    const opened = await database.open()
+    const begin = await sendListing(opened)
+    const push = await opened.pool.connect()
+    await push.query(`begin; select pg_advisory_xact_lock_shared(${locks.erasure})`)
+    const forgetting = forgetListings(opened, { href: hrefOf('sent') }, { stop })
+    await until('the erasure waits for the push', () => isAnyWaiting(opened, 'advisory'))
+    await begin('begun', 'pending')
+    await push.query('commit')
+    push.release()
+    await forgetting
+    const { rows } = await opened.pool.query('select status, end_reason from deliveries')
+    assert.deepEqual(rows, [{ status: 'failed', end_reason: 'a listing was erased' }])
+  })
+}
