@@ -92,12 +92,12 @@ let givenUp: LeadpushError | undefined
 
 /**
  * Whether the database is away, which may pass by itself. A wrong password, a missing database or right, a statement that exceeds its
- * time limit, and TLS that one side refuses do not count.
+ * time limit, TLS that one side refuses, and a server that lacks memory or disk do not count. One without a connection left does.
  */
 export function isAbsence(error: unknown): boolean {
   if (givenUp || error instanceof LeadpushError || !isDatabaseError(error)) return false
   const code = codeOf(error) ?? ''
-  if (/^(28|3D|42501|57014|25P04|ERR_TLS|ERR_SSL|EPROTO)/.test(code)) return false
+  if (/^(28|3D|42501|53(?!300)|57014|25P04|ERR_TLS|ERR_SSL|EPROTO)/.test(code)) return false
   return !refusals.test(messageOf(error))
 }
 

@@ -86,6 +86,21 @@ const troubles: readonly Trouble[] = [
     toDo: 'Raise max_connections, end idle sessions, or put a PgBouncer in transaction mode before it.',
   },
   {
+    is: isOneOf('53100'),
+    what: "The server's disk is full",
+    toDo: `Make room on it; ${again}`,
+  },
+  {
+    is: (code, message) => code === '53200' && /shared memory/.test(message),
+    what: "The server's table of locks is full",
+    toDo: `Raise max_locks_per_transaction in postgresql.conf, and start PostgreSQL anew; ${again}`,
+  },
+  {
+    is: (code) => code.startsWith('53'),
+    what: 'The server lacks memory or another resource',
+    toDo: `Give it more of what its log says; ${again}`,
+  },
+  {
     is: isOneOf('57P03'),
     what: 'The server is starting, stopping or recovering',
     toDo: `Wait until it is ready; ${again}`,

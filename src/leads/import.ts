@@ -21,8 +21,9 @@ import type { RecordFile, RecordFormat } from '../records/read-records.ts'
 import { addUnread, type Example, UnreadableValues } from './examples.ts'
 import { mergeLeads } from './merge.ts'
 import type { ReadOptions } from './pick-fields.ts'
-import { presentLeads, recordPresent, type SourceOptions, startNoting } from './sources.ts'
+import { recordPresent, type SourceOptions } from './sources.ts'
 import { type StageOptions, stageLeads } from './stage.ts'
+import { createStagingTables, presentLeads } from './staging-tables.ts'
 import { findUnplaced } from './unplaced.ts'
 
 export const leadFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']
@@ -116,18 +117,16 @@ export async function importLeads(
   const unreadable = new UnreadableValues()
   const outcome = await importFiles<LeadCounts, ImportedLeads>(opened, found, options, {
     none: nothing,
+    createTables: createStagingTables,
     async importFile(connection, file, onRejected) {
-      if (!source || source.complete) return await stageAndMerge(connection, file, importing, onRejected)
-      await startNoting(connection)
       const imported = await stageAndMerge(connection, file, importing, onRejected)
-      await recordPresent(connection, source)
+      if (source && !source.complete) await recordPresent(connection, source)
       return imported
     },
     onImported: (_, imported) => unreadable.addAll(imported.unreadable),
     together: source?.complete
       ? {
           table: presentLeads,
-          begin: startNoting,
           async end(connection, { broken, summary }) {
             if (broken && summary.read === 0) return {}
             return { gone: await recordPresent(connection, source, broken === undefined) }

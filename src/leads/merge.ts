@@ -76,13 +76,6 @@ async function dropRepeated(connection: Connection): Promise<number> {
 async function match(connection: Connection): Promise<void> {
   await run(
     connection,
-    `create temp table matched_leads (
-       n integer not null, lead_id bigint not null, version_id bigint, same boolean not null, filled smallint not null,
-       has_price boolean not null, placed boolean not null
-     ) on commit drop`,
-  )
-  await run(
-    connection,
     `insert into matched_leads
      -- looked up once, not for each row
      select s.n, coalesce(l.id, nextval((select pg_get_serial_sequence('leads', 'id')::regclass))), l.version_id,
@@ -112,30 +105,14 @@ interface ChangedRow {
  * finds the words to search. `merged_leads` then holds what they bring; the JSON of a new one stays in `staged_leads`.
  */
 async function mergeChanged(connection: Connection): Promise<void> {
-  await run(
-    connection,
-    `create temp table merged_leads (
-       n integer not null, lead_id bigint not null, version_id bigint, postal_key text, json text, json_sha256 bytea,
-       search tsvector, previous_price double precision, price double precision, house bytea
-     ) on commit drop`,
-  )
-  await run(connection, 'alter table merged_leads alter json set storage external, alter search set storage external')
-  await run(
-    connection,
-    `create temp table changed_leads (
-       bucket bigint not null, n integer not null, lead_id bigint not null, version_id bigint
-     ) on commit drop`,
-  )
   const changed = await run(
     connection,
     `insert into changed_leads
-     select sum(octet_length(s.json)) over (order by s.n) / ${bucketBytes}, s.n, m.lead_id, m.version_id
+     select sum(octet_length(s.json)) over (order by s.n) / ${bucketBytes}, s.ctid, s.n, m.lead_id, m.version_id
      from matched_leads m join staged_leads s on s.n = m.n
      where not m.same and (m.version_id is not null or s.search is null)`,
   )
   if (changed === 0) return
-  await run(connection, 'create index on staged_leads (n)')
-  await run(connection, 'create index on changed_leads (bucket)')
   await run(connection, 'analyze changed_leads')
   const buckets = await connection.query<{ bucket: number }>(
     'select distinct bucket from changed_leads order by bucket',
@@ -144,7 +121,7 @@ async function mergeChanged(connection: Connection): Promise<void> {
   for (const { bucket } of buckets.rows) {
     const { rows } = await connection.query<ChangedRow>(
       `select c.n, c.lead_id, c.version_id, s.given, s.postal_key, s.json as later, v.json as current
-       from changed_leads c join staged_leads s on s.n = c.n left join lead_versions v on v.id = c.version_id
+       from changed_leads c join staged_leads s on s.ctid = c.staged left join lead_versions v on v.id = c.version_id
        where c.bucket = $1 order by c.n`,
       [bucket],
     )

@@ -27,18 +27,10 @@ export function checkSourceName(name: string): void {
   })
 }
 
-/** The temporary table of the listings that the files have. */
-export const presentLeads = 'present_leads'
-
-/** Makes the table, for `notePresent`. */
-export async function startNoting(connection: Connection): Promise<void> {
-  await connection.query('create temp table present_leads (lead_id bigint not null) on commit drop')
-}
-
 /** Keeps the `href`s of rejected records, before they are taken out of `staged_leads`: the file has their listings too. */
 export async function noteRejected(connection: Connection): Promise<void> {
   await connection.query(`
-    create temp table rejected_hrefs on commit drop as
+    insert into rejected_hrefs
     select distinct href_sha256 from staged_leads where problem is not null and href_sha256 is not null`)
 }
 

@@ -75,17 +75,6 @@ const columns = [
   'house',
 ]
 
-/** Long values are not compressed, and stay in their row if they fit: each is written once and read once. */
-async function createStaging(connection: Connection): Promise<void> {
-  await connection.query(`
-    create temp table staged_leads (
-      n integer not null, line bigint not null, href_sha256 bytea, postal_key text, given integer, json text,
-      json_sha256 bytea, raw bytea, problem text, unread text, unread_contacts text, search tsvector, house bytea
-    ) with (toast_tuple_target = 8160) on commit drop`)
-  await connection.query(`
-    alter table staged_leads alter json set storage external, alter raw set storage external, alter search set storage external`)
-}
-
 export const sha256 = (text: string): Buffer => hash('sha256', text, 'buffer')
 
 type Patch = LeadPatch & { href: string }
@@ -171,9 +160,8 @@ function checkPostalCode(picked: Picked): Picked {
   return { path: 'postalCode', message: `is not a postal code: ${showValue(postalCode, 'postalCode')}`, href }
 }
 
-/** Creates `staged_leads`, and copies the records of `file` into it. Throws `failed` if the file breaks off. */
+/** Copies the records of `file` into `staged_leads`. Throws `failed` if the file breaks off. */
 export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
-  await createStaging(connection)
   const picker = new FieldPicker(options.map, options)
   const needs = new NeededFields(options.map)
   const { lexemes } = options

@@ -102,6 +102,8 @@ export interface ImportedFile<C extends ImportCounts> {
 /** How files are imported. */
 export interface Importer<C extends ImportCounts, F extends ImportedFile<C>> {
   none: C
+  /** Makes the temporary tables of a transaction. Each file finds them empty, but for the one that the files share. */
+  createTables(connection: Connection): Promise<void>
   /** Imports the file in the transaction. */
   importFile(connection: Connection, file: RecordFile, onRejected: OnRejected): Promise<F>
   /** Takes what came of each file, once it is committed. */
@@ -111,10 +113,10 @@ export interface Importer<C extends ImportCounts, F extends ImportedFile<C>> {
 
 /** What files that share one transaction have in common. */
 export interface Together<C extends ImportCounts> {
-  /** The temporary table that all of them fill; the others are those of one file. */
+  /** The temporary table that all of them fill. */
   table: string
-  /** Makes that table. */
-  begin(connection: Connection): Promise<void>
+  /** Comes before the first file. */
+  begin?(connection: Connection): Promise<void>
   /**
    * Completes the transaction, and returns what all files count together; where a file broke off, those before it. Throws `failed` where
    * they have too little, which changes nothing.
@@ -178,14 +180,14 @@ async function importEach<C extends ImportCounts>(
 
 const endingOf = ({ isDryRun }: ImportOptions) => (isDryRun ? 'rollback' : 'commit')
 
-/** Drops the temporary tables of a file, so that the next one can make its own. */
-async function dropStaging(connection: Connection, kept: string): Promise<void> {
+/** Empties the temporary tables of a file for the next one. */
+async function emptyTables(connection: Connection, kept: string): Promise<void> {
   const { rows } = await connection.query<{ tables: string | null }>(
     `select string_agg(quote_ident(relname), ', ') as tables from pg_class
      where relnamespace = pg_my_temp_schema() and relkind = 'r' and relname <> $1`,
     [kept],
   )
-  if (rows[0]?.tables) await connection.query(`drop table ${rows[0].tables}`)
+  if (rows[0]?.tables) await connection.query(`truncate ${rows[0].tables}`)
 }
 
 /** In one transaction, since all files together say what is in none of them, and whether they can be meant. */
@@ -193,7 +195,7 @@ async function importTogether<C extends ImportCounts, F extends ImportedFile<C>>
   opened: OpenDatabase,
   files: readonly RecordFile[],
   options: ImportOptions,
-  { none, importFile, onImported, together }: Importer<C, F> & { together: Together<C> },
+  { none, createTables, importFile, onImported, together }: Importer<C, F> & { together: Together<C> },
 ): Promise<ImportOutcome<C>> {
   const { signal } = options
   let imported: [RecordFile, F][] = []
@@ -205,13 +207,16 @@ async function importTogether<C extends ImportCounts, F extends ImportedFile<C>>
       rejected++
       return tellRejected(one)
     }
-    await together.begin(connection)
+    await createTables(connection)
+    await together.begin?.(connection)
     const outcome = await importEach(files, none, signal, async (file) => {
       signal?.throwIfAborted()
       await connection.query('savepoint file')
       try {
         const one = await importFile(connection, file, onRejected)
-        await dropStaging(connection, together.table)
+        // outside of the savepoint, whose locks and whose tables' files would stay to the end
+        await connection.query('release savepoint file')
+        await emptyTables(connection, together.table)
         imported.push([file, one])
         return one
       } catch (error) {
@@ -246,13 +251,16 @@ export async function importFiles<C extends ImportCounts, F extends ImportedFile
   options: ImportOptions,
   importer: Importer<C, F>,
 ): Promise<ImportOutcome<C>> {
-  const { none, importFile, onImported, together } = importer
+  const { none, createTables, importFile, onImported, together } = importer
   if (together) return importTogether(opened, files, options, { ...importer, together })
   return importEach(files, none, options.signal, async (file) => {
     const imported = await importWithRetries([file], options, (onRejected) =>
       withTransaction(
         opened,
-        (connection) => importFile(connection, file, onRejected),
+        async (connection) => {
+          await createTables(connection)
+          return await importFile(connection, file, onRejected)
+        },
         options.signal,
         endingOf(options),
       ),

@@ -28,7 +28,6 @@ export function unsubscribing(
   return {
     table: 'listed_users',
     async begin(connection) {
-      await connection.query('create temp table listed_users (email text not null) on commit drop')
       const { rows } = await connection.query<{ n: number }>('select count(*) as n from users where subscribed')
       subscribed = rows[0]?.n ?? 0
     },

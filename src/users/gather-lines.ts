@@ -8,7 +8,7 @@ import type { Connection } from '../db/transaction.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { markOf } from '../secrets/cipher.ts'
 import { isSameQuery, type Query, queryHash, serialiseQuery } from './query.ts'
-import { addStaged, createStaging, type StagedUser, stagedUsers } from './staged-users.ts'
+import { addStaged, type StagedUser, stagedUsers, takeLines } from './staged-users.ts'
 import { describeSameHash, tooManyQueries } from './user.ts'
 
 const linesPerPage = 1_000
@@ -139,7 +139,6 @@ async function stageUsers(connection: Connection, users: readonly GatheredUser[]
 
 /** Keeps the lines of users who are, or may be, rejected, as they came: the first 8 MiB of them. */
 async function keepLines(connection: Connection): Promise<void> {
-  await connection.query('create index on staged_lines (email)')
   await connection.query('analyze staged_lines (email), staged_users (email)')
   await connection.query(
     `update staged_users u set raw = l.raw from (
@@ -159,8 +158,7 @@ async function keepLines(connection: Connection): Promise<void> {
  * that can be read are rejected, each as one record. Returns the number of records.
  */
 export async function gatherLines(connection: Connection, signal?: AbortSignal): Promise<number> {
-  await connection.query('alter table staged_users rename to staged_lines')
-  await createStaging(connection)
+  await takeLines(connection)
   const { rowCount } = await connection.query(`insert into staged_users select * from staged_lines where email is null`)
   let records = rowCount ?? 0
   await connection.query(

@@ -88,7 +88,7 @@ interface CollectedChanges extends Pick<UserMergeCounts, 'inserted' | 'updated' 
  */
 async function collectChanges(db: Database): Promise<CollectedChanges> {
   await sql`
-    create temp table changed_users on commit drop as
+    insert into changed_users
     select u.id, case when u.id is null then count(*) filter (where u.id is null) over before end as added,
       sum(1 + coalesce(cardinality(c.queries), 0)) over before / ${sql.lit(rowsPerPart)} as part,
       s.email, s.receiver_key, s.subscribed, c.queries, case when c.queries is not null then s.home_key end as home_key
@@ -102,7 +102,6 @@ async function collectChanges(db: Database): Promise<CollectedChanges> {
     where case when u.id is null then s.raw is null
       else c.queries is not null or s.subscribed <> u.subscribed or key_mark(s.receiver_key) <> key_mark(u.receiver_key) end
     window before as (rows unbounded preceding)`.execute(db)
-  await sql`create index on changed_users (part)`.execute(db)
   await sql`analyze changed_users (id, added, part)`.execute(db)
   const { rows } = await sql<CollectedChanges>`
     select count(added) as inserted, count(id) as updated, (select count(*) from staged_users) - count(*) as unchanged,
@@ -204,12 +203,6 @@ async function insertParts(
     sizeCalculation: (_, json) => 200 + json.length,
   })
   const before = changes.inserted > 0 ? await takeIds(db, changes.inserted) : 0
-  await sql`
-    create temp table given_queries (
-      type text not null, value text not null, radius double precision not null, hash text not null, json text not null,
-      search_id bigint not null
-    ) on commit drop`.execute(db)
-  await sql`create temp table changed_queries (like queries) on commit drop`.execute(db)
   for (let part = 0; part < changes.parts; part++) {
     await resolveQueries(connection, part, known, options)
     const id = sql`${before}::bigint + c.added`

@@ -15,7 +15,7 @@ import type { ParsedLine } from './csv-line.ts'
 import { gatherLines } from './gather-lines.ts'
 import { foldQueries, type Query, serialiseQuery } from './query.ts'
 import { UserReader, type UserReadOptions } from './read-user.ts'
-import { addStaged, createStaging, type StagedUser, stagedUsers } from './staged-users.ts'
+import { addStaged, type StagedUser, stagedUsers } from './staged-users.ts'
 
 /** Limits the postal codes of all remembered searches together. */
 const knownPlacesMax = 1_000_000
@@ -106,13 +106,12 @@ function toStaged(
   }
 }
 
-/** Makes `staged_users` and copies the records of `file` into it. Throws `failed` where the file is broken off. */
+/** Copies the records of `file` into `staged_users`. Throws `failed` where the file is broken off. */
 export async function stageUsers(
   connection: Connection,
   file: RecordFile,
   options: StageUsersOptions,
 ): Promise<StagedUsers> {
-  await createStaging(connection)
   const reader = new UserReader(options)
   const tell = (notes: string[]) => {
     for (const note of notes) options.onNote?.(note)

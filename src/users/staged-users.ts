@@ -27,13 +27,33 @@ export interface StagedUser {
 export const stagedUsers =
   'staged_users (n, line, email, receiver_key, subscribed, queries, home_key, raw, problem, folded)'
 
-/** Makes `staged_users`. */
-export async function createStaging(connection: Connection): Promise<void> {
+/** Makes the temporary tables of an import of users. `staged_lines` has the lines of CSV until they are gathered. */
+export async function createStagingTables(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_users (
       n integer not null, line bigint not null, email text, receiver_key text, subscribed boolean, queries text[], home_key text,
       raw bytea, problem text, folded integer not null
-    ) on commit drop`)
+    ) on commit drop;
+    create temp table staged_lines (like staged_users) on commit drop;
+    create temp table changed_users (
+      id bigint, added bigint, part bigint not null, email text not null, receiver_key text, subscribed boolean, queries text[],
+      home_key text
+    ) on commit drop;
+    create index on changed_users (part);
+    create temp table given_queries (
+      type text not null, value text not null, radius double precision not null, hash text not null, json text not null,
+      search_id bigint not null
+    ) on commit drop;
+    create temp table changed_queries (like queries) on commit drop;
+    create temp table listed_users (email text not null) on commit drop`)
+}
+
+/** Makes what is staged the lines that are to be gathered; `staged_users` is then empty. */
+export async function takeLines(connection: Connection): Promise<void> {
+  await connection.query(`
+    alter table staged_lines rename to staged_none;
+    alter table staged_users rename to staged_lines;
+    alter table staged_none rename to staged_users`)
 }
 
 /** Adds a row of `stagedUsers`. */

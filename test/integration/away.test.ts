@@ -74,6 +74,27 @@ test('a statement waits for a server that is read-only for a moment, as after a 
   assert.equal(tries, 2)
 })
 
+// "out of shared memory" counted as an absence, so an import that could never work was begun four times
+for (const [code, isTriedAgain] of [
+  ['53000', false],
+  ['53100', false],
+  ['53200', false],
+  ['53400', false],
+  ['53300', true],
+] as const) {
+  test(`a server that says ${code} is ${isTriedAgain ? '' : 'not '}tried again`, async (t) => {
+    const { pool } = await (await createDatabase(t)).open()
+    let tries = 0
+    const riding = rideOut(async () => {
+      if (++tries < 3)
+        await pool.query(`do $$ begin raise exception 'it lacks something' using errcode = '${code}'; end $$`)
+    })
+    if (isTriedAgain) await riding
+    else await assert.rejects(riding, { code: 'database', message: 'The database cannot be used: it lacks something' })
+    assert.equal(tries, isTriedAgain ? 3 : 1)
+  })
+}
+
 // A lock that was held for long made the database count as away.
 test('a statement that waited too long for a lock is tried again, and the database does not count as away', async (t) => {
   const { pool } = await (await createDatabase(t)).open()

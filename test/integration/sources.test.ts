@@ -9,6 +9,7 @@ import type { SourceOptions } from '../../src/leads/sources.ts'
 import { findMatches } from '../../src/matching/match.ts'
 import { createDatabase } from '../support/database.ts'
 import { findStored, hrefOf, importing, importRecords, listing, toLines, writeInput } from '../support/import-files.ts'
+import { watchLocks } from '../support/watch-locks.ts'
 
 const dayMs = 86_400_000
 
@@ -145,6 +146,20 @@ test('the files of a command are complete together, and change nothing together'
   await assert.rejects(importing(opened, small, all('mls')), /only 2 of the 8/)
   assert.equal(await findStored(opened, 20), undefined)
   assert.deepEqual(await findLive(opened), ['1', '2', '3', '4', '5', '6', '7', '8'])
+})
+
+// 300 files of a few listings each: "out of shared memory" after 5 minutes, and "The database is away" four times
+test('a complete import of many files holds no more locks than one of a few', async () => {
+  const opened = await open()
+  const files = range(60).map((at) => {
+    const lines = ['href,postalCode,price', `${hrefOf(at % 7)},78704,${at}`, `${hrefOf(`of-${at}`)},78704,2`, '']
+    return writeInput(`${at}-of-60.csv`, lines.join('\n'))
+  })
+  const counted = watchLocks(opened)
+  const { summary } = await importing(opened, files, { ...all('mls'), onProgress: counted.onProgress })
+  assert.deepEqual([summary.read, summary.inserted, summary.updated, summary.gone], [120, 67, 53, 0])
+  // each of its own tables took 39 to 65 locks a file
+  assert.ok((await counted.most()) < 200)
 })
 
 test('nothing is gone when a file breaks off: the files before it went in', async () => {

@@ -6,6 +6,7 @@ import { RefusedImport } from '../../src/records/import-each.ts'
 import { importUsers, type UserImportOptions } from '../../src/users/import.ts'
 import { createDatabase } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
+import { watchLocks } from '../support/watch-locks.ts'
 
 const emailOf = (name: string | number) => `${name}@example.com`
 const user = (name: string | number, fields: object = {}) => ({
@@ -204,4 +205,22 @@ test('a file without a record unsubscribes nobody, with --accept either', async 
     assert.deepEqual([broken?.message, summary.unsubscribed], ['it is empty: it has no record', 0])
   }
   assert.equal(await findSubscribed(), before)
+})
+
+test('a complete import of many files holds no more locks than one of a few', async () => {
+  const { opened, importing, findSubscribed } = await build(2)
+  const files = Array.from({ length: 40 }, (_, at) => {
+    const lines = [
+      'email,receiverApiKey,value',
+      `${emailOf(at % 2)},key-${at % 2},78704`,
+      `${emailOf(at)},key-${at},10001`,
+      '',
+    ]
+    return writeInput(`${at}-of-40.csv`, lines.join('\n'))
+  })
+  const counted = watchLocks(opened)
+  const { summary } = await importing(files, { onProgress: counted.onProgress })
+  assert.deepEqual([summary.inserted, summary.rejected, summary.unsubscribed], [38, 0, 0])
+  assert.equal((await findSubscribed()).split(',').length, 40)
+  assert.ok((await counted.most()) < 200)
 })
