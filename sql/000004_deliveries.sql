@@ -137,6 +137,8 @@ create table deliveries (
   second_maybe_arrived boolean not null default false,
   -- why the delivery ended, if its attempts did not end it
   end_reason text,
+  -- delivered with an answer that shows nothing, among those that held its run (contract 4.5); false again once a run accepted that
+  doubtful boolean not null default false,
   check (not under_way or (status = 'pending' or status = 'delivered')),
   check (attempts > 0 or not under_way)
 ) with (fillfactor = 80);
@@ -148,6 +150,7 @@ create index deliveries_subscriptions on deliveries (user_id) where status = 'pe
 create index deliveries_by_user on deliveries (user_id, created_at);
 -- small, since a delivery enters it once, when it ends: the results of a period are counted without reading its rows
 create index deliveries_ended on deliveries (period, status) where status in ('delivered', 'failed', 'unknown');
+create index deliveries_doubtful on deliveries (period) where doubtful;
 
 -- What the receiver said when it refused an attempt (contract 4.16).
 create table answers (

@@ -162,6 +162,7 @@ export interface Tables {
     second_error: string | null
     second_maybe_arrived: Defaulted<boolean>
     end_reason: string | null
+    doubtful: Defaulted<boolean>
   }
   answers: { idempotency_key: string; attempt: number; answer: string }
   receivers: {

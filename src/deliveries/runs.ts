@@ -224,36 +224,39 @@ export async function wasHeldBefore(db: Database, period: string, runId: number)
   return typeof last?.held === 'string'
 }
 
+/** How a run ended, for its row. */
+export interface EndToRecord {
+  outcome: RunOutcome
+  cameToEnd: boolean
+  /** How many users the guard held back. */
+  heldUsers: number
+  /** Why its answers held it, and the deliveries with these answers. */
+  heldByAnswers: { reason: string; keys: readonly string[] } | undefined
+  /** A whole push of all users was begun with `--accept`: no delivery of its period is doubtful any more. */
+  acceptsAnswers: boolean
+}
+
 /**
- * Records the end of a run; `heldUsers`: how many users the guard held back; `heldByAnswers`: why its answers held it. Returns false, and
- * records nothing, if the run is gone or another server answers than the worker knows: then its records may be gone.
+ * Records the end of a run. Returns false, and records nothing, if the run is gone or another server answers than the worker knows: then
+ * its records may be gone.
  */
-export async function endRun(
-  db: Database,
-  runId: number,
-  server: string,
-  {
-    outcome,
-    cameToEnd,
-    heldUsers,
-    heldByAnswers,
-  }: { outcome: RunOutcome; cameToEnd: boolean; heldUsers: number; heldByAnswers: string | undefined },
-): Promise<boolean> {
-  const { numUpdatedRows } = await rideOut(() =>
-    db
-      .updateTable('runs')
-      .set({
-        ended_at: sql`now()`,
-        outcome,
-        came_to_end: cameToEnd,
-        held_users: heldUsers,
-        held_by_answers: heldByAnswers ?? null,
-      })
-      .where('id', '=', runId)
-      .where(sql<boolean>`this_server() = ${server}`)
-      .executeTakeFirst(),
+export async function endRun(db: Database, runId: number, server: string, end: EndToRecord): Promise<boolean> {
+  const { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers } = end
+  const { numAffectedRows } = await rideOut(() =>
+    sql`
+      with doubted as (
+        update deliveries set doubtful = true where idempotency_key = any (${heldByAnswers?.keys ?? []}) and this_server() = ${server}
+      ),
+      accepted as (
+        update deliveries set doubtful = false where doubtful and ${acceptsAnswers} and this_server() = ${server}
+          and period = (select period from runs where id = ${runId})
+      )
+      update runs set ended_at = now(), outcome = ${outcome}, came_to_end = ${cameToEnd}, held_users = ${heldUsers},
+        held_by_answers = ${heldByAnswers?.reason ?? null}
+      where id = ${runId} and this_server() = ${server}
+    `.execute(db),
   )
-  return numUpdatedRows > 0n
+  return numAffectedRows === 1n
 }
 
 export interface OpenRun {

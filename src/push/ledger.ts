@@ -9,7 +9,7 @@ import type { Leases, OtherWorker } from '../db/leases.ts'
 import type { AttemptKind, DueFrom } from '../deliveries/due.ts'
 import type { LedgerDelivery, RecordedAttempt, Takeover } from '../deliveries/ledger.ts'
 import type { PlannedPush, RecordedOutcome, RecordedOutcomes, RecordedPushes } from '../deliveries/record.ts'
-import type { CountingRun, OpenRun, Run, RunOutcome, RunToStart, VerdictToRecord } from '../deliveries/runs.ts'
+import type { CountingRun, EndToRecord, OpenRun, Run, RunToStart, VerdictToRecord } from '../deliveries/runs.ts'
 import type { LeadInBody, LeadWithJson } from '../leads/lead-store.ts'
 import type { Live } from '../matching/listed.ts'
 import type { UserPlan } from './database/planner.ts'
@@ -35,11 +35,7 @@ export interface RunStore {
    * Records the end of a run. Returns false, and records nothing, if the run is gone or another server answers than the worker knows:
    * then its records may be gone.
    */
-  end(
-    runId: number,
-    server: string,
-    end: { outcome: RunOutcome; cameToEnd: boolean; heldUsers: number; heldByAnswers: string | undefined },
-  ): Promise<boolean>
+  end(runId: number, server: string, end: EndToRecord): Promise<boolean>
   /** How many statements of the run the database knows; undefined: it does not even know the run. */
   findStatements(runId: number): Promise<number | undefined>
   /** Records that the database lost confirmed records of the run, which began `ageMs` ago, even if its row is gone. */

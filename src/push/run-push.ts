@@ -192,14 +192,18 @@ class PushRun {
   }
 
   private async end(loop: LoopEnd, already: number): Promise<PushEnd> {
-    const { ledger, run, worker } = this.tools
+    const { ledger, run, worker, receiver } = this.tools
     for (;;) {
       const facts = this.facts(loop)
       const end = judgeRun(facts)
       const { outcome, cameToEnd, heldBy } = end
-      const heldByAnswers = heldBy?.by === 'answers' ? toReason(heldBy) : undefined
+      const heldByAnswers =
+        heldBy?.by === 'answers' ? { reason: toReason(heldBy), keys: receiver.emptyKeys } : undefined
+      const acceptsAnswers = cameToEnd && (this.context.accept ?? false) && isResumable(this.scope)
       const { heldUsers } = facts
-      if (await ledger.runs.end(run.id, worker.server, { outcome, cameToEnd, heldUsers, heldByAnswers }))
+      if (
+        await ledger.runs.end(run.id, worker.server, { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers })
+      )
         return await this.report(facts, end, already)
       // another server answers: it is counted anew, if that server has the records of the run
       worker.distrust()

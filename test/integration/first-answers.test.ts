@@ -6,8 +6,16 @@ import { findFigures } from '../../src/inspect/report/figures/find-figures.ts'
 import { buildReport } from '../../src/inspect/report/page/build-report.ts'
 import { findAlarms } from '../../src/inspect/status/alarms.ts'
 import { findStatus } from '../../src/inspect/status/status.ts'
-import { all, build, type Pushed, resume, skips, users } from '../support/push-house.ts'
+import type { PushRequest } from '../../src/push/run-push.ts'
+import { all, build, type Pushed, type PushHouse, resume, skips, users } from '../support/push-house.ts'
 
+const settings = {
+  timeZone: 'UTC',
+  maxLeadAgeMs: 30 * 86_400_000,
+  sameHouse: 'each',
+  feedMaxAgeMs: undefined,
+  keepAnswers: 'on',
+} as const
 const loginPage = { status: 200, headers: { 'content-type': 'text/html' }, body: '<title>Log in</title>' }
 const warnings = ({ lines }: Pushed) => lines.filter((line) => line.type === 'warning')
 
@@ -60,13 +68,6 @@ test('--accept goes on after any first answers', async (t) => {
 test('a push that its answers hold is an alarm until a later one is not held', async (t) => {
   const house = await build(t, { users: users(60), answer: () => loginPage })
   const { period } = (await house.push()).summary
-  const settings = {
-    timeZone: 'UTC',
-    maxLeadAgeMs: 30 * 86_400_000,
-    sameHouse: 'each',
-    feedMaxAgeMs: undefined,
-    keepAnswers: 'on',
-  } as const
   const look = async () => {
     const status = await findStatus(house.db, settings)
     const alarms = (await findAlarms(house.db, status, settings)).map(sentenceOf)
@@ -79,11 +80,56 @@ test('a push that its answers hold is an alarm until a later one is not held', a
   assert.match(alarm ?? '', /LEADPUSH_RECEIVER_URL.*`leadpush push --all --accept`/)
   assert.match(await buildReport(await findFigures(house.db, settings), settings), /A push was held in/)
   await house.push(await house.userRequest('user-0000@example.com'))
-  await house.push({ what: 'failed', unknown: false })
+  await house.push({ what: 'failed', ends: ['failed'] })
   assert.equal(await isHeld(), true, 'runs that were for others prove nothing')
   assert.equal((await house.push(resume)).summary.owed, 20)
   assert.equal(await isHeld(), true, 'held again')
   house.receiver.answer = () => 200
   assert.equal((await house.push(resume)).ok, true)
   assert.deepEqual(await look(), { held: undefined, alarm: undefined })
+})
+
+const doubtful: PushRequest = { what: 'failed', ends: ['failed', 'doubtful'] }
+
+async function look({ db }: PushHouse) {
+  const status = await findStatus(db, settings)
+  const codes = (await findAlarms(db, status, settings)).map(({ code }) => code)
+  return { users: status.doubtfulWithoutLater, alarms: codes.includes('doubtful') }
+}
+
+// Twenty users behind a login page got nothing, and nobody said so once it was mended.
+test('the deliveries whose answers held a push are doubtful, and an alarm, until they are made anew', async (t) => {
+  const house = await build(t, { users: users(60), answer: () => loginPage })
+  await house.push(all, { concurrency: 64 })
+  assert.deepEqual(await look(house), { users: 20, alarms: true })
+  assert.equal((await house.push(doubtful)).summary.deliveries, 20, 'still the page: held again')
+  house.receiver.answer = () => 200
+  assert.equal((await house.push(resume)).ok, true)
+  assert.equal((await house.push({ what: 'failed', ends: ['failed', 'unknown'] })).summary.deliveries, 0)
+  assert.deepEqual(await look(house), { users: 20, alarms: true }, 'their deliveries of both pushes')
+  const anew = await house.push(doubtful)
+  assert.deepEqual([anew.ok, anew.summary.delivered], [true, 20])
+  assert.deepEqual(await look(house), { users: 0, alarms: false })
+  assert.equal((await house.push(doubtful)).summary.deliveries, 0)
+})
+
+test('a whole `push --all --accept` that finishes ends all doubt, one with a limit ends none', async (t) => {
+  const house = await build(t, { users: users(25), answer: () => loginPage })
+  const accept = (limit?: number) =>
+    house.push({ what: 'all', force: false, limit }, { concurrency: 1 }, new AbortController(), true)
+  await house.push(all, { concurrency: 1 })
+  assert.equal((await accept(1)).summary.deliveries, 1)
+  assert.deepEqual(await look(house), { users: 20, alarms: true })
+  assert.equal((await accept()).ok, true)
+  assert.deepEqual(await look(house), { users: 0, alarms: false })
+})
+
+test('a page among other answers is a warning alone', async (t) => {
+  const house = await build(t, {
+    users: users(60),
+    answer: (_request, at) => (at <= 19 || at >= 31 ? loginPage : at === 20 ? 200 : 422),
+  })
+  const push = await house.push(all, { concurrency: 1, retryDelayMs: 60_000 })
+  assert.deepEqual([push.ok, warnings(push).length], [false, 39])
+  assert.equal((await look(house)).users, 20, 'those after the last other answer')
 })

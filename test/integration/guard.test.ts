@@ -353,7 +353,7 @@ test('--force holds users back as well; --failed, --user and the guard that is o
   const force: PushRequest = { what: 'all', force: true, limit: undefined }
   const held = await weeks.push(force)
   assert.deepEqual([held.ok, held.skips.length, held.sent], [false, 1, 0])
-  assert.equal((await weeks.push({ what: 'failed', unknown: false })).sent, 1)
+  assert.equal((await weeks.push({ what: 'failed', ends: ['failed'] })).sent, 1)
   const [user] = (await weeks.query('select id, email from users')).rows
   assert.equal((await weeks.push({ what: 'user', user, owed: false })).sent, 1)
   const accepted = await weeks.push(resume, { accept: true })

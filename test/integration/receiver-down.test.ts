@@ -44,7 +44,7 @@ test('the finding outlives the run: the next one, of any form, begins with one f
   await house.push(all, down)
   const { length } = house.receiver.requests
   assert.ok(length >= 20 && length < 30)
-  const failed: PushRequest = { what: 'failed', unknown: true }
+  const failed: PushRequest = { what: 'failed', ends: ['failed', 'unknown'] }
   for (const request of [resume, all, { ...all, limit: 5 }] as const) {
     const { ok, notes } = await house.push(request, down)
     assert.equal(ok, request === resume, 'to --resume it is nothing new')

@@ -169,7 +169,7 @@ test('--accept goes on regardless, and ends the hold once it is answered otherwi
   assert.deepEqual([accepted.summary.failed, accepted.summary.owed, skips(accepted)], [30, 0, []])
   assert.equal((await findTrouble(house.db))?.status, 401)
   house.receiver.answer = () => 200
-  await house.push({ what: 'failed', unknown: false }, held, new AbortController(), true)
+  await house.push({ what: 'failed', ends: ['failed'] }, held, new AbortController(), true)
   assert.equal(await findTrouble(house.db), undefined)
 })
 

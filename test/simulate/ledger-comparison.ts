@@ -137,7 +137,11 @@ class Hand {
       case 0:
         return forcedPass(period, id, true, this.random.chance(0.5) ? this.interrupted : [])
       case 1:
-        return failedPass(period, id, this.random.one([['failed'], ['failed', 'unknown']] as const))
+        return failedPass(
+          period,
+          id,
+          this.random.one([['failed'], ['failed', 'unknown'], ['failed', 'doubtful']] as const),
+        )
       case 2:
         return resumedForcedPass(period, this.interrupted) ?? weeklyPass(period)
       default:
@@ -258,7 +262,10 @@ const runsOf: Choice = (hand) => {
   switch (choice) {
     case 3: {
       const outcome = random.one(['complete', 'failures', 'stopped'] as const)
-      const end = { outcome, cameToEnd: random.chance(0.5), heldUsers: random.one([0, 0, 2]), heldByAnswers: undefined }
+      const heldByAnswers = random.chance(0.3) ? { reason: 'a page', keys: hand.known } : undefined
+      const acceptsAnswers = heldByAnswers === undefined && random.chance(0.2)
+      const of = { outcome, cameToEnd: random.chance(0.5), heldUsers: random.one([0, 0, 2]) }
+      const end = { ...of, heldByAnswers, acceptsAnswers }
       const { server } = hand
       return answer('runs.end', { id: run.id, server, end }, ({ ledger }) => ledger.runs.end(run.id, server, end))
     }

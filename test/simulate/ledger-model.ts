@@ -174,8 +174,13 @@ export class LedgerModel {
   endRun(...[runId, server, end]: Parameters<RunStore['end']>): boolean {
     const run = this.state.runs.get(runId)
     if (run === undefined || server !== this.state.server) return false
-    const { outcome, cameToEnd, heldUsers, heldByAnswers = null } = end
-    Object.assign(run, { outcome, cameToEnd, heldUsers, heldByAnswers, endedAt: this.now })
+    const { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers } = end
+    const reason = heldByAnswers?.reason ?? null
+    Object.assign(run, { outcome, cameToEnd, heldUsers, heldByAnswers: reason, endedAt: this.now })
+    for (const d of this.state.deliveries.values()) {
+      if (heldByAnswers?.keys.includes(d.key)) d.doubtful = true
+      else if (acceptsAnswers && d.period === run.period) d.doubtful = false
+    }
     return true
   }
 
@@ -441,6 +446,7 @@ export class LedgerModel {
           gzip: isStarted && gzip,
           dueAt: now,
           endReason: null,
+          doubtful: false,
           first: { at: isStarted ? now : null, status: null, error: null, maybeArrived: false },
           second: { at: null, status: null, error: null, maybeArrived: false },
         })

@@ -236,7 +236,7 @@ export class DatabaseSide implements Side {
     const deliveries = await find(
       sql`idempotency_key as key, run_id as "runId", user_id as "userId", kind, period, part, parts, queries, leads, bytes,
         query_list as "queryList", recipe, ${ms('created_at')} as "createdAt", status, attempts, under_way as "underWay",
-        worker_id as "workerId", gzip, ${ms('due_at')} as "dueAt", end_reason as "endReason", ${sql.raw(cell('first'))},
+        worker_id as "workerId", gzip, ${ms('due_at')} as "dueAt", end_reason as "endReason", doubtful, ${sql.raw(cell('first'))},
         ${sql.raw(cell('second'))} from deliveries`,
     )
     const urlOf = new Map(this.urls.map((url) => [hashReceiver(url).toString('hex'), url]))

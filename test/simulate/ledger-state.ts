@@ -76,6 +76,7 @@ export interface DeliveryRow {
   first: AttemptCell
   second: AttemptCell
   endReason: string | null
+  doubtful: boolean
 }
 
 export interface RangeRow {
@@ -242,7 +243,10 @@ export class Conditions {
 
   private isTheLastWord(d: DeliveryRow): boolean {
     return !this.some(
-      (e) => e.userId === d.userId && e.createdAt > d.createdAt && (e.status === 'delivered' || e.status === 'pending'),
+      (e) =>
+        e.userId === d.userId &&
+        e.createdAt > d.createdAt &&
+        (e.status === 'pending' || (e.status === 'delivered' && !e.doubtful)),
     )
   }
 
@@ -269,7 +273,7 @@ export class Conditions {
         return ofUser.some(
           (d) =>
             d.period === period &&
-            (meant.statuses as readonly string[]).includes(d.status) &&
+            ((meant.ends as readonly string[]).includes(d.status) || (d.doubtful && meant.ends.includes('doubtful'))) &&
             d.createdAt >= periodBegins(period) &&
             this.isTheLastWord(d),
         )

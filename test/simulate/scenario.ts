@@ -1,5 +1,6 @@
 /** What a simulated run is made of, as values that a seed decides and that can be left out one by one. */
 import type { PushSettings } from '../../src/push/run-push.ts'
+import { type BadEnd, badEnds } from '../../src/push/whom/pass.ts'
 import { Random } from '../chaos/random.ts'
 
 export interface Scenario {
@@ -46,7 +47,7 @@ export type Push = {
 } & (
   | { what: 'all'; force: boolean; limit?: number; only?: readonly number[] }
   | { what: 'resume' }
-  | { what: 'failed'; unknown: boolean }
+  | { what: 'failed'; ends: readonly BadEnd[] }
   | { what: 'owed' }
   | { what: 'user'; user: number; owedOnly: boolean }
 )
@@ -321,7 +322,7 @@ class ScenarioMaker {
       { ...all, force: random.chance(0.3), limit: random.from(1, Math.max(1, users)) },
       { ...all, force: true },
       { what: 'resume', atMs, accept },
-      { what: 'failed', unknown: random.chance(0.5), atMs, accept },
+      { what: 'failed', ends: badEnds({ unknown: random.chance(0.5), doubtful: random.chance(0.3) }), atMs, accept },
       { what: 'owed', atMs },
       { what: 'user', user, owedOnly: random.chance(0.3), atMs, accept },
     ])

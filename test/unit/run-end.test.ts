@@ -9,7 +9,7 @@ const scopes = {
   all: scopeOf({ what: 'all', force: false }),
   limited: scopeOf({ what: 'all', force: false, limit: 5 }),
   resume: scopeOf({ what: 'resume' }),
-  failed: scopeOf({ what: 'failed', unknown: false }),
+  failed: scopeOf({ what: 'failed', ends: ['failed'] }),
   one: scopeOf({ what: 'user', user, owed: false }),
   owed: scopeOf({ what: 'owed' }),
 }

@@ -6,6 +6,7 @@ import type { Database } from '../../db/open.ts'
 import type { DeliveryLine, SummaryLine } from '../../index.ts'
 import { toDoWithHeld } from '../../inspect/status/causes.ts'
 import { Preview, type PreviewSettings } from '../../push/preview/preview.ts'
+import { badEnds } from '../../push/whom/pass.ts'
 import { findUser } from '../../users/users.ts'
 import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
@@ -18,6 +19,7 @@ interface PreviewOptions {
   force?: true
   failed?: true
   unknown?: true
+  doubtful?: true
   limit?: number
   body?: true
   diff?: true
@@ -43,7 +45,7 @@ async function show(
     user
       ? { what: 'user', ...user }
       : options.failed
-        ? { what: 'failed', unknown: options.unknown ?? false }
+        ? { what: 'failed', ends: badEnds(options) }
         : { what: 'all', force: options.force ?? false },
     settings,
   )

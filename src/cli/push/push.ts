@@ -9,7 +9,7 @@ import { createHttp } from '../../http/client.ts'
 import { countUsersOfPass } from '../../push/database/users-left.ts'
 import { tellAll } from '../../push/reporter.ts'
 import { type PushRequest, runPush } from '../../push/run-push.ts'
-import { forcedPass } from '../../push/whom/pass.ts'
+import { badEnds, forcedPass } from '../../push/whom/pass.ts'
 import { openVault, type Vault } from '../../secrets/vault.ts'
 import { findUser } from '../../users/users.ts'
 import { agrees, canAsk } from '../ask.ts'
@@ -27,6 +27,7 @@ interface PushOptions {
   resume?: true
   failed?: true
   unknown?: true
+  doubtful?: true
   /** For `serve`: sends only owed subscription pushes, to all users or, with `user`, to one. */
   owed?: true
   force?: true
@@ -99,7 +100,7 @@ async function findRequest(
 ): Promise<{ request: PushRequest; again?: string }> {
   if (options.all) return { request: { what: 'all', force: options.force ?? false, limit: options.limit } }
   if (options.resume) return { request: { what: 'resume' } }
-  if (options.failed) return { request: { what: 'failed', unknown: options.unknown ?? false } }
+  if (options.failed) return { request: { what: 'failed', ends: badEnds(options) } }
   if (options.user === undefined) return { request: { what: 'owed' } }
   const { user, owed, subscribed } = await findUser(db, options.user)
   if (options.owed) return { request: { what: 'user', user, owed, owedOnly: true } }

@@ -55,10 +55,10 @@ async function showStatus(
 /** contract 3. */
 function toStatusLine(found: Status, findings: readonly Finding[]): object {
   const { period, subscribed, delivered, failed, unknown, owed, hooksInTrouble, lastRun = null } = found
-  const { pending, stuck, held, refused, down, lost, sources } = found
+  const { pending, stuck, doubtfulWithoutLater: doubtful, held, refused, down, lost, sources } = found
   return {
     ...{ type: 'status', period, subscribed, delivered, failed, unknown, owed, lastRun, hooksInTrouble },
-    ...{ pending, stuck, refused, down, lost },
+    ...{ pending, stuck, doubtful, refused, down, lost },
     held: held && { reason: held.reason, users: held.users },
     ...(sources.length > 0 && { sources }),
     findings: findings.map(toFindingLine),
@@ -96,7 +96,7 @@ async function writeStatus(
 }
 
 function describeStatus(found: Status, timeZone: string): (Fact | false)[] {
-  const { failed, unknown, pending, owed } = found
+  const { failed, unknown, doubtfulWithoutLater, pending, owed } = found
   const stuck = found.stuck > 0 ? `, ${paint('red', `${formatCount(found.stuck)} stuck`)}` : ''
   return [
     ['period', `${found.period} (${timeZone})`],
@@ -104,6 +104,7 @@ function describeStatus(found: Status, timeZone: string): (Fact | false)[] {
     ['delivered', paint('green', plural(found.delivered, 'delivery'))],
     ['failed', failed > 0 ? paint('red', plural(failed, 'delivery')) : '0'],
     ['unknown', unknown > 0 ? paint('yellow', plural(unknown, 'delivery')) : '0'],
+    doubtfulWithoutLater > 0 && ['doubtful', paint('yellow', plural(doubtfulWithoutLater, 'user'))],
     pending > 0 && ['pending', `${plural(pending, 'delivery')}${stuck}`],
     ['owed', owed > 0 ? paint('yellow', plural(owed, 'user')) : '0 users'],
   ]

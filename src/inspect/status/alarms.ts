@@ -47,7 +47,7 @@ function* lookAtDatabase({ lost }: Status): Generator<Told> {
 }
 
 function* lookAtDeliveries(status: Status): Generator<Told> {
-  const { stuck, failedWithoutLater, unknownWithoutLater, period, refused } = status
+  const { stuck, failedWithoutLater, unknownWithoutLater, doubtfulWithoutLater, period, refused } = status
   if (stuck > 0) {
     const deliveries = plural(stuck, 'delivery')
     yield {
@@ -55,6 +55,14 @@ function* lookAtDeliveries(status: Status): Generator<Told> {
       where: 'deliveries',
       what: `${deliveries} ${stuck === 1 ? 'waits' : 'wait'} for an attempt, and no process is working on ${stuck === 1 ? 'it' : 'them'}`,
       toDo: refused ? 'Mend the cause of the refusal; the next push goes on.' : resume,
+    }
+  }
+  if (doubtfulWithoutLater > 0) {
+    yield {
+      code: 'doubtful',
+      where: 'deliveries',
+      what: `${plural(doubtfulWithoutLater, 'user')} ${have(doubtfulWithoutLater)} a doubtful delivery of ${period}: its answer, like all around it, did not show that the receiver took it`,
+      toDo: 'Mend the receiver, then run `leadpush push --failed --doubtful`. If it took them, `leadpush push --all --accept` ends this.',
     }
   }
   if (failedWithoutLater + unknownWithoutLater === 0) return

@@ -2,7 +2,7 @@
  * Reads the figures of `status`: the current period, the last runs, users whom the guard holds back, hooks in trouble. Every statement
  * returns a bounded number of rows.
  */
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
@@ -63,9 +63,10 @@ export interface Status {
   pending: number
   /** Pending deliveries that no living process is working on. */
   stuck: number
-  /** Users for whom `push --failed` would make a delivery anew, and those for whom `--unknown` would. */
+  /** Users for whom `push --failed` would make a delivery anew, and those for whom `--unknown` and `--doubtful` would. */
   failedWithoutLater: number
   unknownWithoutLater: number
+  doubtfulWithoutLater: number
   /** Users without their weekly delivery in the period, left by `--force`, with an owed subscription push, or with a pending delivery. */
   owed: number
   lastRun: RunReport | undefined
@@ -100,14 +101,18 @@ async function countPending(db: Database) {
   return rows[0] ?? { pending: 0, stuck: 0 }
 }
 
-async function countWithoutLater(db: Database, period: string) {
-  const { rows } = await sql<Pick<Status, 'failedWithoutLater' | 'unknownWithoutLater'>>`
-    select count(distinct d.user_id) filter (where d.status = 'failed') as "failedWithoutLater",
-      count(distinct d.user_id) filter (where d.status = 'unknown') as "unknownWithoutLater"
-    from deliveries d join users u on u.id = d.user_id
-    where d.period = ${period} and d.status in ('failed', 'unknown') and u.subscribed and ${hasQueries} and ${isTheLastWord}
+type WithoutLater = Pick<Status, 'failedWithoutLater' | 'unknownWithoutLater' | 'doubtfulWithoutLater'>
+
+async function countWithoutLater(db: Database, period: string): Promise<WithoutLater> {
+  // each is a look into an index of its own
+  const usersWith = (isSo: RawBuilder<boolean>) => sql`(
+    select count(distinct d.user_id) from deliveries d join users u on u.id = d.user_id
+    where d.period = ${period} and ${isSo} and u.subscribed and ${hasQueries} and ${isTheLastWord})`
+  const { rows } = await sql<WithoutLater>`
+    select ${usersWith(sql`d.status = 'failed'`)} as "failedWithoutLater", ${usersWith(sql`d.status = 'unknown'`)} as "unknownWithoutLater",
+      ${usersWith(sql`d.doubtful`)} as "doubtfulWithoutLater"
   `.execute(db)
-  return rows[0] ?? { failedWithoutLater: 0, unknownWithoutLater: 0 }
+  return rows[0] as WithoutLater
 }
 
 /** Users who are owed another delivery than the weekly one of the period, including those whom interrupted `--force` runs left. */

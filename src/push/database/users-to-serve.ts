@@ -22,9 +22,10 @@ export const isClaimed = (scope: string) =>
 /** SQL: whether the user `u` has queries. */
 export const hasQueries = sql<boolean>`exists (select from queries q where q.user_id = u.id offset 0)`
 
-/** SQL: whether no later delivery to the user of the delivery `d` is delivered or pending. */
+/** SQL: whether no later delivery to the user of the delivery `d` is pending, or delivered without doubt. */
 export const isTheLastWord = sql<boolean>`not exists (
-  select from deliveries e where e.user_id = d.user_id and e.created_at > d.created_at and e.status in ('delivered', 'pending') offset 0)`
+  select from deliveries e where e.user_id = d.user_id and e.created_at > d.created_at and e.status in ('delivered', 'pending')
+    and not e.doubtful offset 0)`
 
 /** SQL: when the run began; without one, now. */
 const beginningOf = (runId: number | undefined) =>
@@ -51,7 +52,8 @@ function meansOf({ period, meant }: Pass): RawBuilder<boolean> {
     }
     case 'failed':
       return sql`exists (
-        select from deliveries d where d.user_id = u.id and d.period = ${period} and d.status = any (${meant.statuses})
+        select from deliveries d where d.user_id = u.id and d.period = ${period}
+          and (d.status = any (${meant.ends}) or ${meant.ends.includes('doubtful')} and d.doubtful)
           and d.created_at >= ${periodBegins(sql`${period}::text`)} and ${isTheLastWord} offset 0
       )`
   }

@@ -59,6 +59,8 @@ export class Receiver {
   private readonly pace: Pace
   private health: Health
   private gzip: Known['gzip'] = null
+  /** The deliveries whose answers showed nothing, one after the other, up to now; once that holds the push, also those under way. */
+  readonly emptyKeys: string[] = []
   /** The last statement on the row, and how many statements are under way or wait for their turn. */
   private last: Promise<unknown> = Promise.resolve()
   private unanswered = 0
@@ -154,6 +156,8 @@ export class Receiver {
   async note(attempt: RecordedAttempt, outcome: AttemptOutcome): Promise<void> {
     const event = { is: 'outcome', attempt: attempt.attempt, sign: signOf(outcome) } as const
     const writes = [this.notePace(attempt, outcome), this.apply(event), this.noteGzip(outcome)]
+    if (event.sign.is === 'empty') this.emptyKeys.push(attempt.idempotencyKey)
+    if (this.health.is === 'open' && this.health.alike?.is !== 'empty') this.emptyKeys.length = 0
     // without news it does not yield: the loop's next statement takes the outcome along
     if (writes.some((write) => write !== undefined)) await Promise.all(writes)
   }

@@ -4,14 +4,14 @@
  */
 import type { Takeover } from '../../deliveries/ledger.ts'
 import type { RunCommand } from '../../deliveries/runs.ts'
-import type { UserToServe } from '../whom/pass.ts'
+import type { BadEnd, UserToServe } from '../whom/pass.ts'
 
 /** The order for a push. */
 export type PushRequest =
   /** `limit`: how many users are served at most. */
   | { what: 'all'; force: boolean; limit?: number | undefined }
   | { what: 'resume' }
-  | { what: 'failed'; unknown: boolean }
+  | { what: 'failed'; ends: readonly BadEnd[] }
   /** The subscription pushes of all users: owed ones, and the rest of begun ones. */
   | { what: 'owed' }
   /**

@@ -101,8 +101,7 @@ export class Agenda {
     const { request, period, runId } = this.context
     const { guardsUsers = false, earlier = [] } = this.verdict ?? {}
     if (request.what === 'user' || request.what === 'owed') return []
-    if (request.what === 'failed')
-      return [failedPass(period, runId ?? 0, request.unknown ? ['failed', 'unknown'] : ['failed'])]
+    if (request.what === 'failed') return [failedPass(period, runId ?? 0, request.ends)]
     const { interrupted } = this
     if (request.what === 'resume' && interrupted.length === 0) return []
     // one forced pass at most: two would give the same user two deliveries in one run

@@ -21,8 +21,18 @@ export type Meant =
    * delivery of one of the runs `notGoingOn` is pending, and users with a claim in one of `notIn`.
    */
   | { who: 'served'; before: number | undefined; notGoingOn: readonly number[]; notIn: readonly string[] }
-  /** Users with a delivery of the period that ended in one of `statuses`, and no later one that is delivered or pending. */
-  | { who: 'failed'; statuses: readonly ('failed' | 'unknown')[] }
+  /** Users with a delivery of the period that ended in one of `ends`, and no later one that is pending, or delivered without doubt. */
+  | { who: 'failed'; ends: readonly BadEnd[] }
+
+/** How a delivery ended, if it may have to be made anew; `doubtful`: delivered with an answer that shows nothing. */
+export type BadEnd = 'failed' | 'unknown' | 'doubtful'
+
+/** The ends that `push --failed` makes anew. */
+export const badEnds = ({ unknown, doubtful }: { unknown?: boolean; doubtful?: boolean }): BadEnd[] => [
+  'failed',
+  ...(unknown ? (['unknown'] as const) : []),
+  ...(doubtful ? (['doubtful'] as const) : []),
+]
 
 /** One way through the subscribed users: those who have no claim in its scope yet. */
 export interface Pass {
@@ -89,10 +99,7 @@ export function resumedForcedPass(period: string, interrupted: readonly OpenRun[
   return { ...forcedPass(period, first.id, guarded), meant }
 }
 
-/**
- * A further delivery for users with a delivery of the period that ended in one of `statuses`, and no later one that is delivered or
- * pending.
- */
-export function failedPass(period: string, runId: number, statuses: readonly ('failed' | 'unknown')[]): Pass {
-  return { kind: 'forced', period, scope: `failed:${runId}`, meant: { who: 'failed', statuses }, compared: [] }
+/** A further delivery for users with a delivery of the period that ended in one of `ends`. */
+export function failedPass(period: string, runId: number, ends: readonly BadEnd[]): Pass {
+  return { kind: 'forced', period, scope: `failed:${runId}`, meant: { who: 'failed', ends }, compared: [] }
 }

@@ -10,15 +10,16 @@ import { isPeriodOver, isUnderWay } from '../../deliveries/runs.ts'
 import { type PruneContext, sweepRows } from './sweep.ts'
 
 /**
- * SQL: whether delivery `t` is still asked for. In a period that is not over, `push --failed` and monitors read failed
- * deliveries without a later success, and the deliveries that made up for failed ones.
+ * SQL: whether delivery `t` is still asked for. In a period that is not over, `push --failed` and monitors read failed and doubtful
+ * deliveries without a later success, and the deliveries that made up for such.
  */
-const isAskedFor = sql<boolean>`exists (select from users u where u.id = t.user_id) and case t.status
-  when 'delivered' then exists (
+const isAskedFor = sql<boolean>`exists (select from users u where u.id = t.user_id) and case
+  when t.status = 'delivered' and not t.doubtful then exists (
     select from deliveries e where e.user_id = t.user_id and e.created_at < t.created_at and e.period = t.period
-      and e.status <> 'delivered')
+      and (e.status <> 'delivered' or e.doubtful))
   else not exists (
-    select from deliveries e where e.user_id = t.user_id and e.created_at > t.created_at and e.status = 'delivered') end`
+    select from deliveries e where e.user_id = t.user_id and e.created_at > t.created_at and e.status = 'delivered'
+      and not e.doubtful) end`
 
 /** SQL: whether the user of delivery `t` has a pending one: then the push can still tell what of it was sent. */
 const hasPending = sql<boolean>`exists (select from deliveries e where e.status = 'pending' and e.user_id = t.user_id)`
