@@ -25,6 +25,8 @@ create table leads (
   href_sha256 bytea not null unique check (octet_length(href_sha256) = 32),
   -- matching compares this: 5 digits of a ZIP, 3 characters of a Canadian code, or another code, normalised
   postal_key text not null check (char_length(postal_key) between 1 and 100),
+  -- the place of its city and state, if no postal code is named after that: a `code` of `postal_codes`
+  city_key text,
   -- the current row of lead_versions; ids rise with recency, so they serve as order, tie-break and index at once
   version_id bigint not null,
   -- the hash of that version's json, by which an import sees what has not changed without reading the json
@@ -37,6 +39,7 @@ create table leads (
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
 create index leads_by_place on leads (postal_key, version_id desc) include (id);
+create index leads_by_city on leads (city_key, version_id desc) include (id) where city_key is not null;
 create index leads_by_recency on leads (version_id desc);
 create index leads_by_house on leads (house, id) where house is not null;
 

@@ -1,5 +1,6 @@
 -- The points of postal codes: ZIP codes of the United States with its territories, and the first three characters of Canadian
--- codes. The header of make-postal-codes.js names the sources of the rows and their licences.
+-- codes; and of places that no code is named after, whose `code` is their state and name: `GA Sandy Springs`. The header of
+-- make-postal-codes.js names the sources of the rows and their licences.
 -- rows: 000002_postal_codes.tsv
 
 create table postal_codes (

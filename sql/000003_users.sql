@@ -6,7 +6,7 @@ create table searches (
   id bigint generated always as identity primary key,
   -- sha256 of the search's meaning: kind, postal keys and words, normalised
   meaning_sha256 bytea not null unique check (octet_length(meaning_sha256) = 32),
-  -- 'place' matches the postal keys, 'words' all the words, 'both' matches both
+  -- 'place' matches the postal and city keys, 'words' all the words, 'both' matches both
   kind text not null check (kind in ('place', 'words', 'both')),
   places text[] check ((places is not null) = (kind in ('place', 'both'))),
   words text check ((words is not null) = (kind in ('words', 'both'))),

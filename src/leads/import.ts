@@ -7,6 +7,7 @@ import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { Lexemes } from '../matching/lexemes.ts'
+import { findCityKeys } from '../places/city-keys.ts'
 import {
   findRecordFiles,
   type ImportCounts,
@@ -55,7 +56,7 @@ export interface LeadImportOptions
 }
 
 /** With what the files share. */
-type Importing = LeadImportOptions & Pick<StageOptions, 'lexemes'>
+type Importing = LeadImportOptions & Pick<StageOptions, 'lexemes' | 'cityKeys'>
 
 interface ImportedLeads extends ImportedFile<LeadCounts> {
   unreadable: UnreadableValues
@@ -85,6 +86,7 @@ async function stageAndMerge(
     hasUnread,
     isDryRun: options.isDryRun,
     notes: options.source !== undefined,
+    cityKeys: options.cityKeys,
     onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
   })
   const { unplaced, first } = await findUnplaced(connection)
@@ -113,7 +115,9 @@ export async function importLeads(
   // a first import: where most listings are known, finding words before comparing would be work in vain
   const known = await rideOut(() => opened.pool.query('select from leads limit 1'), options.onAway)
   // asked of the pool: the import's own connection is busy with the copy
-  const importing = { ...options, lexemes: known.rowCount === 0 ? new Lexemes(opened.pool) : undefined }
+  const lexemes = known.rowCount === 0 ? new Lexemes(opened.pool) : undefined
+  const cityKeys = await rideOut(() => findCityKeys(opened.db), options.onAway)
+  const importing = { ...options, lexemes, cityKeys }
   const unreadable = new UnreadableValues()
   const outcome = await importFiles<LeadCounts, ImportedLeads>(opened, found, options, {
     none: nothing,

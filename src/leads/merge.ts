@@ -7,6 +7,8 @@ import { locks } from '../db/locks.ts'
 import type { Connection } from '../db/transaction.ts'
 import { Lexemes, type Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
+import type { CityKeys } from '../places/city-keys.ts'
+import { postalKeyOf } from '../places/postal-key.ts'
 import { missing, type RejectOptions, rejectFound, rejectStaged } from '../records/staged-rejects.ts'
 import { dropErased, findHitsAmong } from './erasures.ts'
 import { houseKey } from './house.ts'
@@ -36,6 +38,7 @@ export interface MergeOptions {
   onRejected: RejectOptions['onRejected']
   /** Whether to note which listings the file has. */
   notes: boolean
+  cityKeys: CityKeys
 }
 
 /** The changed listings whose JSON is taken into the process at a time, in bytes of JSON. */
@@ -94,7 +97,6 @@ interface ChangedRow {
   lead_id: number
   version_id: number | null
   given: number
-  postal_key: string | null
   later: string
   /** Null where the listing is new. */
   current: string | null
@@ -104,7 +106,7 @@ interface ChangedRow {
  * Takes changed records, and new ones whose words were not staged, through the process, in buckets: applies the null rule, and
  * finds the words to search. `merged_leads` then holds what they bring; the JSON of a new one stays in `staged_leads`.
  */
-async function mergeChanged(connection: Connection): Promise<void> {
+async function mergeChanged(connection: Connection, cityKeys: CityKeys): Promise<void> {
   const changed = await run(
     connection,
     `insert into changed_leads
@@ -120,66 +122,65 @@ async function mergeChanged(connection: Connection): Promise<void> {
   const lexemes = new Lexemes(connection)
   for (const { bucket } of buckets.rows) {
     const { rows } = await connection.query<ChangedRow>(
-      `select c.n, c.lead_id, c.version_id, s.given, s.postal_key, s.json as later, v.json as current
+      `select c.n, c.lead_id, c.version_id, s.given, s.json as later, v.json as current
        from changed_leads c join staged_leads s on s.ctid = c.staged left join lead_versions v on v.id = c.version_id
        where c.bucket = $1 order by c.n`,
       [bucket],
     )
-    await writeMerged(connection, rows, lexemes)
+    await writeMerged(connection, rows, { lexemes, cityKeys })
   }
   await run(connection, 'analyze merged_leads')
 }
 
 interface Merged {
+  /** With all that is known of it. */
+  lead: Lead
   json: string | undefined
   /** Undefined where the words have not changed. */
   words: Words | undefined
   /** Undefined where the price is the same. */
   prices?: { previous: number; now: number } | undefined
-  /** Undefined for one of no house. */
-  house: Buffer | undefined
 }
 
 /** Undefined where the record brings nothing new. */
 function mergeRow({ current, later, given }: ChangedRow, lexemes: Lexemes): Merged | undefined {
   const laterLead = JSON.parse(later) as Lead
-  if (current === null)
-    return { json: undefined, words: lexemes.wordsOf(listingWords(laterLead)), house: houseKey(laterLead) }
+  if (current === null) return { lead: laterLead, json: undefined, words: lexemes.wordsOf(listingWords(laterLead)) }
   const currentLead = JSON.parse(current) as Lead
   const merged = mergeLead(currentLead, laterLead, given)
   const json = JSON.stringify(merged)
   if (json === current) return undefined
   const words = listingWords(merged)
   const prices = merged.price === currentLead.price ? undefined : { previous: currentLead.price, now: merged.price }
-  return {
-    json,
-    words: words === listingWords(currentLead) ? undefined : lexemes.wordsOf(words),
-    prices,
-    house: houseKey(merged),
-  }
+  return { lead: merged, json, words: words === listingWords(currentLead) ? undefined : lexemes.wordsOf(words), prices }
 }
 
-async function writeMerged(connection: Connection, changed: readonly ChangedRow[], lexemes: Lexemes): Promise<void> {
+async function writeMerged(
+  connection: Connection,
+  changed: readonly ChangedRow[],
+  { lexemes, cityKeys }: { lexemes: Lexemes; cityKeys: CityKeys },
+): Promise<void> {
   lexemes.trim()
   const merged = changed.map((row) => mergeRow(row, lexemes))
   await lexemes.learn()
   const target =
-    'merged_leads (n, lead_id, version_id, postal_key, json, json_sha256, search, previous_price, price, house)'
+    'merged_leads (n, lead_id, version_id, postal_key, json, json_sha256, search, previous_price, price, house, city_key)'
   await copyInto(connection, target, async (rows, flush) => {
     for (const [at, row] of changed.entries()) {
       const now = merged[at]
       if (!now) continue
-      rows.begin(10)
+      rows.begin(11)
       rows.integer(row.n)
       rows.bigint(row.lead_id)
       rows.bigint(row.version_id ?? undefined)
-      rows.text(row.postal_key ?? undefined)
+      rows.text(postalKeyOf(now.lead))
       rows.text(now.json)
       rows.bytea(now.json === undefined ? undefined : sha256(now.json))
       rows.tsvector(now.words && lexemes.lexemesOf(now.words))
       rows.double(now.prices?.previous)
       rows.double(now.prices?.now)
-      rows.bytea(now.house)
+      rows.bytea(houseKey(now.lead))
+      rows.text(cityKeys.find(now.lead))
       if (rows.isFull) await flush()
     }
   })
@@ -191,10 +192,10 @@ const versionId = (n: string) => `$1::bigint + $2::bigint + 1 - ${n}`
 async function insertNew(connection: Connection, base: number, staged: number, importId: number): Promise<number> {
   const inserted = await run(
     connection,
-    `insert into leads (id, href_sha256, postal_key, version_id, json_sha256, first_import_id, search, house)
+    `insert into leads (id, href_sha256, postal_key, version_id, json_sha256, first_import_id, search, house, city_key)
      overriding system value
      select m.lead_id, s.href_sha256, s.postal_key, ${versionId('s.n')}, s.json_sha256, $3,
-       coalesce(s.search, g.search), coalesce(s.house, g.house)
+       coalesce(s.search, g.search), coalesce(s.house, g.house), coalesce(s.city_key, g.city_key)
      from staged_leads s join matched_leads m on m.n = s.n left join merged_leads g on g.n = s.n where m.version_id is null`,
     [base, staged, importId],
   )
@@ -236,7 +237,7 @@ async function updateChanged(
   await run(
     connection,
     `update leads l set version_id = ${versionId('m.n')}, json_sha256 = m.json_sha256,
-       postal_key = coalesce(m.postal_key, l.postal_key),
+       postal_key = m.postal_key, city_key = m.city_key,
        search = coalesce(m.search, l.search), house = m.house
      from merged_leads m where m.version_id is not null and l.id = m.lead_id`,
     [base, staged],
@@ -305,7 +306,7 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   const rejected = bad.rejected + (await rejectFound(connection, isUnknown, noPlace, reject))
   await match(connection)
   if (options.notes) await notePresent(connection)
-  await mergeChanged(connection)
+  await mergeChanged(connection, options.cityKeys)
   if (options.isDryRun) {
     const { inserted, updated } = await countMerged(connection)
     const unchanged = staged - erased - rejected - repeated - inserted - updated

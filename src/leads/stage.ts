@@ -7,7 +7,8 @@ import { type CopyRows, copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import type { Lexemes, Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
-import { postalKey } from '../places/postal-key.ts'
+import type { CityKeys } from '../places/city-keys.ts'
+import { postalKey, postalKeyOf } from '../places/postal-key.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { type CommandThatFits, fitting, type Lack, lackError } from '../records/lack.ts'
 import { type RecordFile, type RecordFormat, type RecordReadOptions, readRecords } from '../records/read-records.ts'
@@ -40,6 +41,7 @@ export interface StageOptions extends RecordReadOptions, ReadOptions {
   commandThatFits?: CommandThatFits | undefined
   /** Given if most listings will be new: their words are then found here, while the database stores others. */
   lexemes?: Lexemes | undefined
+  cityKeys: CityKeys
   /** Called with notes on the file. */
   onNote?: ((note: string) => void) | undefined
   /** After each page. */
@@ -73,6 +75,7 @@ const columns = [
   'unread_contacts',
   'search',
   'house',
+  'city_key',
 ]
 
 export const sha256 = (text: string): Buffer => hash('sha256', text, 'buffer')
@@ -105,10 +108,15 @@ interface GoodRecord {
   words: Words | undefined
 }
 
-function addRow(rows: CopyRows, { n, line, raw }: Origin, record: GoodRecord, lexemes: Lexemes | undefined): void {
+function addRow(
+  rows: CopyRows,
+  { n, line, raw }: Origin,
+  record: GoodRecord,
+  { lexemes, cityKeys }: Pick<StageOptions, 'lexemes' | 'cityKeys'>,
+): void {
   const { patch, lead, unread, words } = record
   const json = JSON.stringify(lead)
-  const key = patch.postalCode === undefined ? undefined : postalKey(patch.postalCode)
+  const key = patch.postalCode === undefined ? undefined : postalKeyOf(lead)
   rows.begin(columns.length)
   rows.integer(n)
   rows.bigint(line)
@@ -125,6 +133,7 @@ function addRow(rows: CopyRows, { n, line, raw }: Origin, record: GoodRecord, le
   rows.tsvector(words && lexemes?.lexemesOf(words))
   // a new listing without a postal code will be rejected
   rows.bytea(words && key !== undefined ? houseKey(lead) : undefined)
+  rows.text(words && cityKeys.find(lead))
 }
 
 type BadRecord = Problem & { href?: string }
@@ -137,7 +146,7 @@ function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: BadRecord)
   for (let nulls = 0; nulls < 4; nulls++) rows.null()
   rows.bytea(raw)
   rows.text(serialiseProblem(problem))
-  for (let nulls = 0; nulls < 4; nulls++) rows.null()
+  for (let nulls = 0; nulls < 5; nulls++) rows.null()
 }
 
 /**
@@ -200,7 +209,7 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
       }
       await lexemes?.learn()
       for (const { origin, record } of found) {
-        if ('patch' in record) addRow(rows, origin, record, lexemes)
+        if ('patch' in record) addRow(rows, origin, record, options)
         else addBadRow(rows, origin, record)
         if (rows.isFull) await flush()
       }

@@ -11,7 +11,8 @@ export const presentLeads = 'present_leads'
 const statements = `
   create temp table staged_leads (
     n integer not null, line bigint not null, href_sha256 bytea, postal_key text, given integer, json text,
-    json_sha256 bytea, raw bytea, problem text, unread text, unread_contacts text, search tsvector, house bytea
+    json_sha256 bytea, raw bytea, problem text, unread text, unread_contacts text, search tsvector, house bytea,
+    city_key text
   ) with (toast_tuple_target = 8160) on commit drop;
   alter table staged_leads alter json set storage external, alter raw set storage external, alter search set storage external;
   create temp table matched_leads (
@@ -24,7 +25,7 @@ const statements = `
   create index on changed_leads (bucket);
   create temp table merged_leads (
     n integer not null, lead_id bigint not null, version_id bigint, postal_key text, json text, json_sha256 bytea,
-    search tsvector, previous_price double precision, price double precision, house bytea
+    search tsvector, previous_price double precision, price double precision, house bytea, city_key text
   ) on commit drop;
   alter table merged_leads alter json set storage external, alter search set storage external;
   create temp table rejected_hrefs (href_sha256 bytea not null) on commit drop;

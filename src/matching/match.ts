@@ -9,8 +9,9 @@ import { leadsPerQueryMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
 import { blockStart, blocksBetween } from './blocks.ts'
+import { liesIn, type PlaceColumn, splitPlaces } from './lies-in.ts'
 import { findCounted, isListed, type Live } from './listed.ts'
-import { type Newest, noIds, readIds } from './newest.ts'
+import { mergeOverlapping, type Newest, noIds, readIds } from './newest.ts'
 
 /** The columns of `searches` that say what it matches. */
 export interface SearchToMatch {
@@ -131,6 +132,15 @@ const readNewest = (
   leftOut: readIds(left_out),
 })
 
+/** SQL: the live listings of the place `p`. */
+const selectOfPlace = (live: Live, column: PlaceColumn) => sql`
+  select ${columnsOf(live, sql`l`)} from leads l join lead_seen s on s.lead_id = l.id
+  where l.${sql.ref(column)} = p.place and ${isListed(sql`s`, live.seenSince)}`
+
+/** Listings of one house have one postal key, but not always one city key. */
+const otherIsThere = (column: PlaceColumn) =>
+  column === 'city_key' ? sql<boolean>`other.city_key = p.place` : undefined
+
 /** Maps each place to its newest 300 leads; a place without leads is left out. */
 export function findNewestByPlace(
   db: Database,
@@ -138,30 +148,53 @@ export function findNewestByPlace(
   live: Live,
   limit: number = leadsPerQueryMax,
 ): Promise<Map<string, Newest>> {
-  const listings = sql`
-    select ${columnsOf(live, sql`l`)} from leads l join lead_seen s on s.lead_id = l.id
-    where l.postal_key = p.place and ${isListed(sql`s`, live.seenSince)}`
   return withSettings(db, async (transaction) => {
-    const find = (some: readonly string[], candidatesMax: number | null) =>
-      sql<NewestRow & { place: string }>`
-        select p.place, newest.ids, newest.left_out, newest.candidates from unnest(${some}::text[]) as p (place)
-        cross join lateral (${selectNewest(live, listings, limit, candidatesMax)}) newest where newest.ids is not null
-      `.execute(transaction)
-    const { rows } = await find([...new Set(places)], enoughFor(limit))
-    const found = new Map(rows.map((row) => [row.place, readNewest(row)]))
-    const lacking = rows.filter(({ place, candidates }) => lacks(found.get(place) as Newest, limit, candidates))
-    if (lacking.length > 0) {
-      const all = await find(lacking.map(({ place }) => place), null) // biome-ignore format: one line
-      for (const row of all.rows) found.set(row.place, readNewest(row))
+    const found = new Map<string, Newest>()
+    for (const { column, keys } of splitPlaces([...new Set(places)])) {
+      const listings = selectOfPlace(live, column)
+      const find = (some: readonly string[], candidatesMax: number | null) =>
+        sql<NewestRow & { place: string }>`
+          select p.place, newest.ids, newest.left_out, newest.candidates from unnest(${some}::text[]) as p (place)
+          cross join lateral (${selectNewest(live, listings, limit, candidatesMax, otherIsThere(column))}) newest
+          where newest.ids is not null
+        `.execute(transaction)
+      const { rows } = await find(keys, enoughFor(limit))
+      for (const row of rows) found.set(row.place, readNewest(row))
+      const lacking = rows.filter(({ place, candidates }) => lacks(found.get(place) as Newest, limit, candidates))
+      if (lacking.length > 0) {
+        const all = await find(lacking.map(({ place }) => place), null) // biome-ignore format: one line
+        for (const row of all.rows) found.set(row.place, readNewest(row))
+      }
     }
     return found
   })
+}
+
+/** SQL: the leads of all places, with `columns`. Only one with a city key can be there twice. */
+const selectInPlaces = (places: readonly string[], columns: RawBuilder<unknown>) => {
+  const ofColumns = splitPlaces(places).map(
+    ({ column, keys }) =>
+      sql`select ${columns} from unnest(${keys}::text[]) as p (place) join leads l on l.${sql.ref(column)} = p.place`,
+  )
+  return sql.join(ofColumns, sql` union `)
 }
 
 /** The newest of the places' leads. Their age is looked up for the newest alone, unless too many of these are too old. */
 async function findInPlaces(
   db: Transaction<Tables>,
   places: readonly string[],
+  live: Live,
+  limit: number,
+): Promise<Newest> {
+  const found: Newest[] = []
+  for (const { column, keys } of splitPlaces(places)) found.push(await findInColumn(db, column, keys, live, limit))
+  return mergeOverlapping(found, limit)
+}
+
+async function findInColumn(
+  db: Transaction<Tables>,
+  column: PlaceColumn,
+  keys: readonly string[],
   live: Live,
   limit: number,
 ): Promise<Newest> {
@@ -172,8 +205,8 @@ async function findInPlaces(
         string_agg(version_id::text, ',' order by version_id desc) filter (where is_listed) as ids
       from (
         select c.version_id, ${isListed(sql`s`, live.seenSince)} as is_listed from (
-          select l.id, l.version_id from unnest(${places}::text[]) as p (place) cross join lateral (
-            select id, version_id from leads where postal_key = p.place order by version_id desc limit ${candidatesMax}
+          select l.id, l.version_id from unnest(${keys}::text[]) as p (place) cross join lateral (
+            select id, version_id from leads where ${sql.ref(column)} = p.place order by version_id desc limit ${candidatesMax}
           ) l order by l.version_id desc limit ${candidatesMax}
         ) c join lead_seen s on s.lead_id = c.id
       ) n
@@ -182,21 +215,16 @@ async function findInPlaces(
     const found = readIds(ids)
     if (candidates < candidatesMax || found.length >= limit) return { ids: found.subarray(0, limit), leftOut: noIds }
   }
-  const ofPlace = sql`
-    select ${columnsOf(live, sql`l`)} from leads l join lead_seen s on s.lead_id = l.id
-    where l.postal_key = p.place and ${isListed(sql`s`, live.seenSince)}`
   const newestOfEach = (most: number | null) => sql`
-    select ${columnsOf(live, sql`l`)} from unnest(${places}::text[]) as p (place)
-    cross join lateral (${ofPlace} order by l.version_id desc limit ${most}) l`
-  return await findNewest(db, live, newestOfEach, limit)
+    select ${columnsOf(live, sql`l`)} from unnest(${keys}::text[]) as p (place)
+    cross join lateral (${selectOfPlace(live, column)} order by l.version_id desc limit ${most}) l`
+  return await findNewest(db, live, newestOfEach, limit, column === 'city_key' ? liesIn(sql`other`, keys) : undefined)
 }
 
 /** How many leads the places have, up to `max` of them. */
 async function countInPlaces(db: Transaction<Tables>, places: readonly string[], max: number): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*)::integer as count from (
-      select from unnest(${places}::text[]) as p (place) join leads l on l.postal_key = p.place limit ${max}
-    ) n
+    select count(*)::integer as count from (select from (${selectInPlaces(places, sql`l.id`)}) l limit ${max}) n
   `.execute(db)
   return rows[0]?.count ?? 0
 }
@@ -213,8 +241,11 @@ async function estimateByWords(db: Transaction<Tables>, words: string): Promise<
   return rows[0]?.['QUERY PLAN'][0].Plan['Plan Rows'] ?? 0
 }
 
-/** SQL: whether the listing of the same house has the words too. */
-const otherHasWords = (words: string) => sql<boolean>`other.${hasWords(words)}`
+/** SQL: whether the listing of the same house has the words too, and a city key of the search if that has any. */
+const otherMatches = (words: string, places: readonly string[] | null) =>
+  places !== null && splitPlaces(places).length > 1
+    ? sql<boolean>`(other.${hasWords(words)} and ${liesIn(sql`other`, places)})`
+    : sql<boolean>`other.${hasWords(words)}`
 
 /** The places' leads from the newest back, each looked at for the words, until there are enough. */
 async function findInPlacesByWords(
@@ -226,15 +257,14 @@ async function findInPlacesByWords(
 ): Promise<Newest> {
   const listings = sql`
     select ${columnsOf(live, sql`p`)} from (
-      select ${live.sameHouse === 'once' ? sql`l.house,` : sql``} l.id, l.version_id
-      from unnest(${places}::text[]) as p (place) join leads l on l.postal_key = p.place
-      order by l.version_id desc offset 0
+      select * from (${selectInPlaces(places, live.sameHouse === 'once' ? sql`l.house, l.id, l.version_id` : sql`l.id, l.version_id`)}) l
+      order by version_id desc offset 0
     ) p join lateral (
       -- fenced in: the planner would otherwise look the words up for every lead
       select search from leads where id = p.id offset 0
     ) l on ${hasWords(words)} join lead_seen s on s.lead_id = p.id
     where ${isListed(sql`s`, live.seenSince)}`
-  return await findNewest(db, live, () => listings, limit, otherHasWords(words))
+  return await findNewest(db, live, () => listings, limit, otherMatches(words, places))
 }
 
 interface Ends {
@@ -267,17 +297,17 @@ async function findByWords(
   let span = to - blockStart(stretch ?? first)
   while (to > bottom && found.length < limit) {
     const from = Math.max(bottom, to - span)
-    const inPlaces = places ? sql`where postal_key = any(${places}::text[])` : sql``
+    const inPlaces = places ? sql`where ${liesIn(sql`w`, places)}` : sql``
     const listings = sql`
       select ${columnsOf(live, sql`m`)} from (
         select id, version_id ${house} from (
           -- fenced in: the index of words alone is to answer this
-          select id, version_id, postal_key ${house} from leads
+          select id, version_id, postal_key, city_key ${house} from leads
           where ${hasWords(words)} and version_blocks(version_id) && ${blocksBetween(from, to)}::bigint[] offset 0
         ) w ${inPlaces} order by version_id desc offset 0
       ) m join lead_seen s on s.lead_id = m.id
       where ${isListed(sql`s`, live.seenSince)}`
-    const newest = await findNewest(db, live, () => listings, limit - found.length, otherHasWords(words))
+    const newest = await findNewest(db, live, () => listings, limit - found.length, otherMatches(words, places))
     found.push(...newest.ids)
     leftOut.push(...newest.leftOut)
     to = from

@@ -7,9 +7,10 @@ import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { leadsPerQueryMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
+import { splitPlaces } from './lies-in.ts'
 import type { Live } from './listed.ts'
 import { findMatches, findNewestByPlace, isTooSlow, type SearchToMatch } from './match.ts'
-import { mergePlaces, type Newest, noIds } from './newest.ts'
+import { mergeOverlapping, mergePlaces, type Newest, noIds } from './newest.ts'
 
 const entryBytes = 200
 const sizeOf = ({ ids, leftOut }: Newest) => entryBytes + ids.byteLength + leftOut.byteLength
@@ -68,8 +69,11 @@ export class Matcher {
     const matched = new Map<number, Newest>()
     for (const search of searches) {
       if (search.kind === 'place') {
-        const places = (search.places ?? []).map((place) => newest.get(place)).filter((found) => found !== undefined)
-        matched.set(search.id, mergePlaces(places, leadsPerQueryMax))
+        const found = splitPlaces(search.places ?? []).map(({ keys }) => {
+          const ofKeys = keys.map((key) => newest.get(key)).filter((each) => each !== undefined)
+          return mergePlaces(ofKeys, leadsPerQueryMax)
+        })
+        matched.set(search.id, mergeOverlapping(found, leadsPerQueryMax))
       } else {
         const ids = await this.findMatches(search)
         if (ids) matched.set(search.id, ids)

@@ -60,6 +60,20 @@ export function mergePlaces(places: readonly Newest[], limit: number): Newest {
   return { ids, leftOut: Float64Array.from(all).sort().reverse() }
 }
 
+/**
+ * The `limit` newest of lists that may have listings in common. A listing that is left out in one of them does not count at all: the other
+ * of its house matches too.
+ */
+export function mergeOverlapping(lists: readonly Newest[], limit: number): Newest {
+  if (lists.length === 1) return lists[0] as Newest
+  const leftOut = new Set(lists.flatMap((list) => [...list.leftOut]))
+  const counted = new Set(lists.flatMap((list) => [...list.ids]).filter((id) => !leftOut.has(id)))
+  const ids = Float64Array.from(counted).sort().reverse().slice(0, limit)
+  const last = ids.length < limit ? 0 : (ids.at(-1) as number)
+  const newer = [...leftOut].filter((id) => id > last)
+  return { ids, leftOut: Float64Array.from(newer).sort().reverse() }
+}
+
 /** Reads ids from a text with commas between them, as statements return them. */
 export function readIds(text: string | null | undefined): Float64Array {
   return text ? Float64Array.from(text.split(','), Number) : noIds

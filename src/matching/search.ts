@@ -4,14 +4,15 @@
  */
 import { createHash } from 'node:crypto'
 import { radiusMilesMax } from '../base/limits.ts'
+import { isCityKey } from '../places/city-keys.ts'
 import { centreOf, type Point } from '../places/distance.ts'
 import { parsePlace } from '../places/parse-place.ts'
 import { findCodesWithin, type Places } from '../places/places.ts'
-import { postalKey } from '../places/postal-key.ts'
+import { keyAbroad, postalKey } from '../places/postal-key.ts'
 import { queryWords } from './words.ts'
 
 /** Raise it when the same query would resolve to something else: `migrate` then resolves stored queries again. */
-export const resolverVersion = 1
+export const resolverVersion = 2
 
 export interface QueryToResolve {
   type: 'zipcode' | 'text'
@@ -23,7 +24,7 @@ export interface QueryToResolve {
 /** The meaning of a query, as the table `searches` stores it. */
 export interface ResolvedSearch {
   kind: 'place' | 'words' | 'both'
-  /** Postal keys, sorted; null for words alone. */
+  /** Postal and city keys, sorted; null for words alone. */
   places: string[] | null
   /** Normalised, sorted; null for a place alone. */
   words: string | null
@@ -49,7 +50,7 @@ function build(places: string[] | null, words: string | null, place: string, rad
 
 /** The place that a query names. */
 export interface NamedPlace {
-  /** Its own postal keys. */
+  /** Its own postal keys, or its city key. */
   codes: readonly string[]
   /** From where its radius is measured; undefined for a code that is in no table. */
   centre: Point | undefined
@@ -67,6 +68,14 @@ export function findNamedPlace(places: Places, { type, value }: QueryToResolve):
   return key === undefined ? undefined : { codes: [key], centre: places.find(key), words: '' }
 }
 
+const milesNearby = 10
+
+/** Its first postal key; of a place that no postal code is named after one nearby. */
+function findHomeKey(places: Places, { codes, centre }: NamedPlace): string {
+  const key = [...codes].sort()[0] ?? ''
+  return centre && isCityKey(key) ? (findCodesWithin(places, centre, milesNearby)[0] ?? key) : key
+}
+
 /** Pure. Refuses a radius outside 0 to 100 miles, a text without a word to search for, a postal code without any character. */
 export function resolveSearch(places: Places, query: QueryToResolve): ResolvedSearch | RefusedSearch {
   const { type, value, radius } = query
@@ -78,8 +87,10 @@ export function resolveSearch(places: Places, query: QueryToResolve): ResolvedSe
   const words = queryWords(named ? named.words : value) || null
   if (named) {
     const around = named.centre && radius > 0 ? findCodesWithin(places, named.centre, radius) : []
-    const keys = [...new Set([...named.codes, ...around])].sort()
-    return build(keys, words, [...named.codes].sort()[0] ?? '')
+    // a code in no table means that very code, also abroad
+    const abroad = named.centre ? [] : named.codes.map(keyAbroad)
+    const keys = [...new Set([...named.codes, ...around, ...abroad])].sort()
+    return build(keys, words, findHomeKey(places, named))
   }
   if (words === null) return { refused: 'has no word to search for: only signs, or words like "the"' }
   return build(null, words, '', radius > 0)

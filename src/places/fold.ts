@@ -8,6 +8,19 @@ const longForms: ReadonlyMap<string, string> = new Map([
   ['ste', 'sainte'],
   ['ft', 'fort'],
   ['mt', 'mount'],
+  ['hts', 'heights'],
+  ['spgs', 'springs'],
+  ['bch', 'beach'],
+  ['jct', 'junction'],
+  ['twp', 'township'],
+])
+
+/** Only at the beginning, before a word: `N Las Vegas`, not `N.Y.`. */
+const directions: ReadonlyMap<string, string> = new Map([
+  ['n', 'north'],
+  ['s', 'south'],
+  ['e', 'east'],
+  ['w', 'west'],
 ])
 
 /** The text in lower case, without accents and other marks. */
@@ -19,7 +32,7 @@ function foldText(text: string): string {
 }
 
 const plain = /^[A-Za-z ]*$/
-const shortForm = /(?:^| )(?:st|ste|ft|mt)(?: |$)/
+const shortForm = /^ ?[nsew] |(?:^| )(?:ste?|[fm]t|hts|spgs|bch|jct|twp)(?: |$)/
 
 /** `St. Louis` and `Saint Louis`, `O'Fallon` and `O Fallon`, `Mayagüez` and `Mayaguez` fold to the same text. */
 export function foldName(text: string): string {
@@ -28,6 +41,28 @@ export function foldName(text: string): string {
     const lower = text.toLowerCase()
     if (!shortForm.test(lower)) return lower.replaceAll(' ', '')
   }
-  const words = foldText(text).split(/[^\p{L}\p{N}]+/u)
-  return words.map((word) => longForms.get(word) ?? word).join('')
+  const words = foldText(text)
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter((word) => word !== '')
+  const isDirection = (words[1]?.length ?? 0) > 1
+  return words
+    .map((word, at) => (at === 0 && isDirection && directions.get(word)) || (longForms.get(word) ?? word))
+    .join('')
+}
+
+/** A name within its state. */
+export const nameKey = (state: string, name: string): string => `${state} ${foldName(name)}`
+
+/** What `Township of Ewing`, `Ewing Twp.` and `The Woodlands` have around their name. */
+const kind =
+  /^(?:the )?(?:city|town|township|village|borough) of (?=\S)|^the (?=\S)|(?<=\S),? (?:township|twp|borough|boro)\.?$/gi
+
+/** The value of a name within its state: as it is written, else without what stands around it, or with that. */
+export function findByName<T>(values: ReadonlyMap<string, T>, state: string, name: string): T | undefined {
+  const key = nameKey(state, name)
+  const found = values.get(key)
+  if (found !== undefined) return found
+  const bare = name.trim().replace(kind, '')
+  const bareKey = bare === name ? key : nameKey(state, bare)
+  return values.get(bareKey) ?? values.get(`${bareKey}township`) ?? values.get(nameKey(state, `the ${bare}`))
 }

@@ -1,21 +1,21 @@
 /**
- * Postal codes in memory, with their points and the names of their places, for resolving queries. Read from `postal_codes`
- * when first needed; about 20 MB, freed with the caller that asked for it.
+ * Postal codes in memory, with their points and the names of their places, and the places that no code is named after, for resolving
+ * queries. Read from `postal_codes` when first needed; about 20 MB, freed with the caller that asked for it.
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { aliases } from './aliases.ts'
+import { isCityKey } from './city-keys.ts'
 import { distanceMiles, milesPerDegree, type Point } from './distance.ts'
-import { foldName } from './fold.ts'
+import { findByName, nameKey } from './fold.ts'
 
-/** A postal code and the point at its centre. */
+/** A postal code, or a place that none is named after, and the point at its centre. */
 export interface PostalCode extends Point {
+  /** Of a place its city key. */
   code: string
   /** `TX`, `PR`, `QC`. */
   state: string
 }
-
-const nameKey = (state: string, name: string) => `${state} ${foldName(name)}`
 
 /**
  * The postal codes by code, by name and by latitude. Lines are parsed, and the last two built, when first asked for: looking up
@@ -55,9 +55,9 @@ export class Places {
     return this.builtByName
   }
 
-  /** All codes, from south to north. */
+  /** All postal codes, from south to north. */
   get byLatitude(): readonly PostalCode[] {
-    this.builtByLatitude ??= [...this.all].sort((a, b) => a.latitude - b.latitude)
+    this.builtByLatitude ??= this.all.filter(({ code }) => !isCityKey(code)).sort((a, b) => a.latitude - b.latitude)
     return this.builtByLatitude
   }
 }
@@ -114,7 +114,7 @@ export async function findPlaces(db: Database): Promise<Places> {
 
 /** The codes of a city, in order; undefined where the state has no place with that name. */
 export function findPlace(places: Places, state: string, name: string): readonly PostalCode[] | undefined {
-  return places.byName.get(nameKey(state, name))
+  return findByName(places.byName, state, name)
 }
 
 function firstFrom(entries: readonly PostalCode[], latitude: number): number {

@@ -116,10 +116,10 @@ async function collectFresh(
     since,
     upTo,
     listed: isListed(sql`s`, seenSince),
-    lead: sql`l.id, l.postal_key, ${byWords > 0 ? sql`l.search` : sql`null::tsvector`}`,
+    lead: sql`l.id, l.postal_key, l.city_key, ${byWords > 0 ? sql`l.search` : sql`null::tsvector`}`,
   }
   await sql`create temp table fresh_leads (
-    lead_id bigint, postal_key text, search tsvector, version_id bigint, from_import_id bigint, import_id bigint,
+    lead_id bigint, postal_key text, city_key text, search tsvector, version_id bigint, from_import_id bigint, import_id bigint,
     occurred_at timestamptz, payload jsonb, kind text
   ) on commit drop`.execute(db)
   let fresh = 0
@@ -200,7 +200,7 @@ const rankLeads = (hookIds: readonly string[]) => sql`
   meant as materialized (select * from searches where id in (select search_id from wanted)),
   places as materialized (select s.id as search_id, p.place from meant s cross join unnest(s.places) as p (place)),
   with_words as materialized (
-    select s.id as search_id, s.kind, f.version_id, f.postal_key
+    select s.id as search_id, s.kind, f.version_id, f.postal_key, f.city_key
     from meant s join fresh_leads f on f.search @@ plainto_tsquery('english'::regconfig, s.words)
   ),
   matched as (
@@ -208,11 +208,19 @@ const rankLeads = (hookIds: readonly string[]) => sql`
     from meant s join places p on p.search_id = s.id join fresh_leads f on f.postal_key = p.place
     where s.kind = 'place'
     union all
+    select p.search_id, f.version_id
+    from meant s join places p on p.search_id = s.id join fresh_leads f on f.city_key = p.place
+    where s.kind = 'place' and f.city_key is not null
+    union all
     select search_id, version_id from with_words where kind = 'words'
     union all
     select w.search_id, w.version_id
     from with_words w join places p on p.search_id = w.search_id and p.place = w.postal_key
     where w.kind = 'both'
+    union all
+    select w.search_id, w.version_id
+    from with_words w join places p on p.search_id = w.search_id and p.place = w.city_key
+    where w.kind = 'both' and w.city_key is not null
   ),
   for_user as (select distinct w.user_id, m.version_id from wanted w join matched m on m.search_id = w.search_id)
   select g.id as hook_id, f.kind, f.version_id, f.lead_id, f.payload, f.occurred_at,

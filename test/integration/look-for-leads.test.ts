@@ -45,6 +45,7 @@ await putUsers({
   stale: [zip('80202')],
   again: [zip('59601')],
   during: [zip('50309')],
+  suburb: [text('Sandy Springs, GA'), text('sauna Centennial, CO')],
   ...Object.fromEntries(atOnce.map((name) => [name, [zip('96813')]])),
 })
 
@@ -98,6 +99,18 @@ test('a lead is due once for each hook that was there before it, if it matches a
   assert.deepEqual([await dueOf(without), await dueOf(later)], [[], []])
   assert.deepEqual(await look(), { hooks: 0, found: 0, dropped: 0 })
   await opened.pool.query('delete from triggers')
+})
+
+test('a lead is due whose city is the place of a query, and no postal code is named after that', async () => {
+  const hook = await hookOf('suburb')
+  await seedLeads(opened, [
+    lead('suburb', '30328', { city: 'SANDY SPRINGS', state: 'Georgia' }),
+    lead('city', '30328', { city: 'Atlanta', state: 'GA' }),
+    lead('with-words', '80112', { city: 'Centennial', state: 'CO', description: 'a sauna' }),
+    lead('without', '80112', { city: 'Centennial', state: 'CO' }),
+  ])
+  await look()
+  assert.deepEqual(await dueOf(hook), ['with-words', 'suburb'])
 })
 
 test('later changes of leads or queries make nothing due; the queries count as they are when the first run looks', async () => {

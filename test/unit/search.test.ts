@@ -38,8 +38,9 @@ test('a radius reaches exactly so many miles', () => {
   assert.ok(resolve('zipcode', '78704', miles + 1e-6).places?.includes('78745'))
 })
 
-test('an unknown code only matches itself, with any radius', () => {
-  assert.deepEqual(resolve('zipcode', '99999', 100).places, ['99999'])
+test('an unknown code only matches itself, here or abroad, with any radius', () => {
+  assert.deepEqual(resolve('zipcode', '99999', 100).places, ['99999', '99999*'])
+  assert.deepEqual(resolve('text', '99999', 100).places, ['99999', '99999*'])
   assert.deepEqual(resolve('zipcode', 'sw1a 1aa', 100).places, ['SW1A1AA'])
 })
 

@@ -22,8 +22,11 @@ function miles(distance: number, radius: number): string {
   return distance.toFixed(digits ?? 5)
 }
 
-function describePlace({ from, isOwn, inPlace, distanceMiles, radius }: ExplainedQuery, postalKey: string): string {
+function describePlace(query: ExplainedQuery, postalKey: string): string {
+  const { from, isOwn, byCity, inPlace, distanceMiles, radius } = query
+  if (byCity) return 'its city is the place'
   if (isOwn) return from ? `${postalKey} is its code` : `${postalKey} is one of the codes of the place`
+  if (postalKey.endsWith('*') && !inPlace) return `${postalKey.slice(0, -1)} is its code in another country`
   if (distanceMiles === null) {
     return `how far ${postalKey} is from ${from ?? 'the place'} is in no table, so only the same code would match`
   }

@@ -14,6 +14,8 @@ export interface ExplainedListing {
   postalCode: string
   /** The form of its postal code that matching compares. */
   postalKey: string
+  /** Its place, if no postal code is named after that; else null. */
+  cityKey: string | null
   json: string
   /** When its first import began; null: so long ago that the import is deleted. */
   importedAt: Date | null
@@ -42,7 +44,7 @@ export async function findListing(db: Database, href: string): Promise<Explained
     })
   }
   const { rows } = await sql<Omit<ExplainedListing, 'sources'>>`
-    select l.id as "leadId", l.version_id as "versionId", coalesce(i.base_version_id, 0) as "baseVersionId", l.postal_key as "postalKey",
+    select l.id as "leadId", l.version_id as "versionId", coalesce(i.base_version_id, 0) as "baseVersionId", l.postal_key as "postalKey", l.city_key as "cityKey",
       v.json, v.json::json ->> 'postalCode' as "postalCode", i.started_at as "importedAt", s.seen_at as "seenAt",
       s.gone
     from leads l join lead_versions v on v.id = l.version_id left join imports i on i.id = l.first_import_id

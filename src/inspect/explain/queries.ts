@@ -10,6 +10,7 @@ import { type FitWord, findFits } from '../../matching/fit.ts'
 import type { Live } from '../../matching/listed.ts'
 import { findMatches, type SearchToMatch } from '../../matching/match.ts'
 import { findNamedPlace } from '../../matching/search.ts'
+import { isCityKey } from '../../places/city-keys.ts'
 import { distanceMiles } from '../../places/distance.ts'
 import { findPlaces, type Places } from '../../places/places.ts'
 import type { PlannedQuery } from '../../push/database/planner.ts'
@@ -25,8 +26,10 @@ export interface ExplainedQuery extends Query {
   places: number | null
   /** The postal code from which distance is measured; null where the place has several, and for words alone. */
   from: string | null
-  /** Whether the listing's postal code is one of the place's own, so that no distance counts. */
+  /** Whether the listing's postal code is one of the place's own, or its city is the place, so that no distance counts. */
   isOwn: boolean
+  /** Whether it is the city. */
+  byCity: boolean
   /** Whether the listing lies in one of the query's postal codes; null for words alone. */
   inPlace: boolean | null
   /** From the centre of the listing's postal code to that of the place; null if one of them is unknown. */
@@ -69,16 +72,19 @@ function toRank(newest: ArrayLike<number>, versionId: number, counted: number): 
   return { rank: at < 0 ? null : at + 1, matching: newest.length < counted ? newest.length : null, counted }
 }
 
-const nowhere = { from: null, isOwn: false, distanceMiles: null }
+const nowhere = { from: null, isOwn: false, byCity: false, distanceMiles: null }
 
 /** The position of the listing's postal code relative to the place of a query. */
-function measure(places: Places, query: Query, { postalKey }: ExplainedListing) {
+function measure(places: Places, query: Query, { postalKey, cityKey }: ExplainedListing) {
   const named = findNamedPlace(places, query)
   const here = places.find(postalKey)
   const codes = named?.codes ?? []
+  const [code = ''] = codes
+  const byCity = cityKey !== null && codes.includes(cityKey)
   return {
-    from: codes.length === 1 ? (codes[0] as string) : null,
-    isOwn: codes.includes(postalKey),
+    from: codes.length === 1 && !isCityKey(code) ? code : null,
+    isOwn: byCity || codes.includes(postalKey),
+    byCity,
     distanceMiles: named?.centre && here ? distanceMiles(named.centre, here) : null,
   }
 }

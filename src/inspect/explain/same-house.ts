@@ -1,6 +1,7 @@
 /** Finds the listing of the same house that a user gets instead of the one that is explained (contract 4.20). */
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
+import { liesInPlaces } from '../../matching/lies-in.ts'
 import { findCounted, type Live } from '../../matching/listed.ts'
 import { hasWords } from '../../matching/match.ts'
 import type { ExplainedListing } from './listing.ts'
@@ -15,7 +16,7 @@ export async function findSameHouse(
   if (live.sameHouse === 'each' || listing.gone || listing.seenAt < live.seenSince) return null
   const matches = sql<boolean>`exists (
     select from queries q join searches s on s.id = q.search_id
-    where q.user_id = ${userId} and (s.places is null or other.postal_key = any (s.places))
+    where q.user_id = ${userId} and (s.places is null or ${liesInPlaces(sql`other`, sql`s.places`)})
       and (s.words is null or other.${hasWords(sql`s.words`)})
   )`
   const { rows } = await sql<{ href: string | null }>`

@@ -13,7 +13,7 @@ import { type Condition, holds } from '../../leads/where.ts'
 import { findCounted, isListed, type Live } from '../../matching/listed.ts'
 import { countLeftOut, hasWords } from '../../matching/match.ts'
 import { queryWords } from '../../matching/words.ts'
-import { postalKey } from '../../places/postal-key.ts'
+import { keyAbroad, postalKey } from '../../places/postal-key.ts'
 
 export interface ListedLead {
   lead: Lead
@@ -36,7 +36,7 @@ function narrow({ field, value, negated }: Condition): RawBuilder<boolean> | und
   if (negated || value === '' || value.length > wordCharsMax) return undefined
   if (field === 'postalCode') {
     const key = postalKey(value)
-    return key === undefined ? undefined : sql<boolean>`l.postal_key = ${key}`
+    return key === undefined ? undefined : sql<boolean>`l.postal_key = any (${[key, keyAbroad(key)]})`
   }
   const words = wordFields.has(field) ? queryWords(value) : ''
   return words === '' ? undefined : hasWords(words)

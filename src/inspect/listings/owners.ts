@@ -5,6 +5,7 @@
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
+import { liesInPlaces } from '../../matching/lies-in.ts'
 import { hasWords } from '../../matching/match.ts'
 import type { Query } from '../../users/query.ts'
 
@@ -56,7 +57,7 @@ async function findMatching(
   const { rows } = await sql<{ matching: number[]; searches: number; last: number | null }>`
     with page as (select * from searches where id > ${after} order by id limit ${searchesPerPage})
     select count(*) as searches, max(s.id) as last, coalesce(json_agg(s.id) filter (where
-      (s.places is null or l.postal_key = any (s.places)) and (s.words is null or ${hasWords(sql`s.words`)})), '[]') as matching
+      (s.places is null or ${liesInPlaces(sql`l`, sql`s.places`)}) and (s.words is null or ${hasWords(sql`s.words`)})), '[]') as matching
     from page s cross join leads l where l.id = ${leadId}
   `.execute(db)
   const { matching = [], searches = 0, last = null } = rows[0] ?? {}

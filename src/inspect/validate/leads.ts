@@ -14,7 +14,8 @@ import { countBodyBytes } from '../../deliveries/body.ts'
 import { deliveredLeadSchema, type Lead } from '../../leads/lead.ts'
 import { showValue } from '../../leads/read-value.ts'
 import { inNoTable } from '../../leads/unplaced.ts'
-import { postalKey } from '../../places/postal-key.ts'
+import { type CityKeys, findCityKeys } from '../../places/city-keys.ts'
+import { postalKeyOf } from '../../places/postal-key.ts'
 import { serialiseQuery } from '../../users/query.ts'
 import type { Finding, Findings, Level } from '../finding.ts'
 
@@ -23,6 +24,7 @@ interface LeadRow {
   href_sha256: Buffer
   json_sha256: Buffer
   postal_key: string
+  city_key: string | null
   /** The listing of the version; null if the version is deleted. */
   lead_id: number | null
   superseded: boolean
@@ -50,13 +52,13 @@ async function findPage(db: Database, lastId: number): Promise<LeadRow[]> {
   const { rows } = await rideOut(() =>
     sql<LeadRow>`
       select * from (
-        select l.id, l.href_sha256, l.json_sha256, l.postal_key, v.lead_id, v.superseded_at is not null as superseded, v.json,
+        select l.id, l.href_sha256, l.json_sha256, l.postal_key, l.city_key, v.lead_id, v.superseded_at is not null as superseded, v.json,
           v.bytes, s.lead_id is not null as seen, s.gone,
           (select bool_and(m.gone_at is not null) from lead_sources m where m.lead_id = l.id) as left,
           exists (select from postal_codes c where c.code = l.postal_key) as placed,
           sum(coalesce(v.bytes, 0)) over (order by l.id) - coalesce(v.bytes, 0) as bytes_before
         from (
-          select id, href_sha256, json_sha256, postal_key, version_id from leads
+          select id, href_sha256, json_sha256, postal_key, city_key, version_id from leads
           where id > ${lastId} order by id limit ${leadsPerPage}
         ) l
         left join lead_versions v on v.id = l.version_id left join lead_seen s on s.lead_id = l.id
@@ -87,7 +89,7 @@ function parse(json: string): unknown {
   }
 }
 
-function checkLead(row: LeadRow): Finding[] {
+function checkLead(row: LeadRow, cityKeys: CityKeys): Finding[] {
   const found: Finding[] = []
   const value = row.json === null ? undefined : parse(row.json)
   const href = (value as Partial<Lead> | null | undefined)?.href
@@ -121,7 +123,10 @@ function checkLead(row: LeadRow): Finding[] {
   }
   if (!sha256(parsed.data.href).equals(row.href_sha256))
     add('href', 'is not the one under which the listing is stored', restore)
-  if (postalKey(parsed.data.postalCode) !== row.postal_key) {
+  const cityKey = cityKeys.find(parsed.data) ?? null
+  if (cityKey !== row.city_key)
+    add('city', `is not the one under which the listing is searched (${row.city_key})`, restore)
+  if (postalKeyOf(parsed.data) !== row.postal_key) {
     add('postalCode', `is not the one under which the listing is searched (${row.postal_key})`, restore)
   } else if (!row.placed) {
     const what = `${inNoTable}: ${showValue(parsed.data.postalCode, 'postalCode')}`
@@ -132,11 +137,12 @@ function checkLead(row: LeadRow): Finding[] {
 
 /** Yields the findings on all listings, in the order of their ids; `counts` grows as listings are checked. */
 export async function* checkLeads(db: Database, counts: { leads: number }, signal?: AbortSignal): Findings {
+  const cityKeys = await rideOut(() => findCityKeys(db))
   for await (const page of oneAhead(readPages(db))) {
     if (signal?.aborted) return
     for (const row of page) {
       counts.leads++
-      for (const finding of checkLead(row)) yield finding
+      for (const finding of checkLead(row, cityKeys)) yield finding
     }
   }
 }
