@@ -7,7 +7,8 @@ import { open, rm } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { LeadpushError } from '../base/errors.ts'
-import { findPaths, hasData, makeHome, type Paths, unusableHome } from './embedded/paths.ts'
+import { findOwnPaths, findSocketFolder, isReachable, makeHome, tooLong } from './embedded/own-folders.ts'
+import { hasData, type Paths, unusableHome } from './embedded/paths.ts'
 import { findServer } from './embedded/postmaster.ts'
 import { enter, leave, silenceMsMax, tryEnter } from './embedded/presence.ts'
 
@@ -18,6 +19,8 @@ export interface EmbeddedServer {
   url: string
   /** Stops the server if nobody else uses it. Never throws. */
   leave(): Promise<void>
+  /** The folder of the socket under a name that leads to no other; looked at before each connection. Throws as `enterEmbedded`. */
+  findHost(): string
   /** Starts the server again if it died. */
   ensureRunning(): Promise<void>
 }
@@ -32,19 +35,20 @@ function noDatabase(paths: Paths): LeadpushError {
   )
 }
 
-/** Whether `home` has a database, running or not. Throws `usage` if that cannot be seen. */
-export const hasEmbedded = async (home: string): Promise<boolean> => hasData(await findPaths(home))
+/** Whether `home` has a database, running or not. Throws `usage` if that cannot be seen, `database` if it is not this account's alone. */
+export const hasEmbedded = async (home: string): Promise<boolean> => hasData(await findOwnPaths(home))
 
 /**
  * Makes this process present at the embedded server of `home`, and starts the server if it does not run. Throws `usage` if `home` has no
- * database and `create` is not set, or if PostgreSQL cannot run here; `database` if the server does not start.
+ * database and `create` is not set, or if PostgreSQL cannot run here; `database` if the home or its server is not this account's alone, or the server does not start.
  */
 export async function enterEmbedded(home: string, options: { create?: boolean }): Promise<EmbeddedServer> {
-  if (!(await hasData(await findPaths(home)))) {
-    if (!options.create) throw noDatabase(await findPaths(home))
+  const found = await findOwnPaths(home)
+  if (!(await hasData(found))) {
+    if (!options.create) throw noDatabase(found)
     await makeHome(home)
   }
-  const paths = await findPaths(home)
+  const paths = await findOwnPaths(home)
   const enterServer = async () => watch(await enter(paths))
   let presence = await enterServer()
   let entering: Promise<void> | undefined
@@ -52,6 +56,7 @@ export async function enterEmbedded(home: string, options: { create?: boolean })
   return {
     home: paths.home,
     url: paths.url,
+    findHost: () => findSocketFolder(paths) ?? paths.socketFolder,
     async ensureRunning() {
       if (left || presence.isAlive()) return
       entering ??= enterServer()
@@ -88,7 +93,7 @@ function watch(client: pg.Client): { client: pg.Client; isAlive(): boolean } {
  * it.
  */
 export async function stopEmbedded(home: string): Promise<'stopped' | 'in use' | 'not running'> {
-  const paths = await findPaths(home)
+  const paths = await findOwnPaths(home)
   if (!(await hasData(paths))) return 'not running'
   await rm(paths.keepMarker, { force: true })
   for (const begin = performance.now(); performance.now() - begin < silenceMsMax; await sleep(20)) {
@@ -101,11 +106,13 @@ export async function stopEmbedded(home: string): Promise<'stopped' | 'in use' |
 
 /** Starts the server of `home` and keeps it running after the last process has left, until `stopEmbedded`. */
 export async function keepEmbedded(home: string): Promise<{ home: string; url: string }> {
+  const paths = await findOwnPaths(home)
+  if (!isReachable(paths)) throw tooLong(paths)
   const server = await enterEmbedded(home, {})
   try {
     const { O_WRONLY, O_CREAT, O_NOFOLLOW } = constants
     // never through a link, which may lead anywhere
-    const marker = await open((await findPaths(home)).keepMarker, O_WRONLY | O_CREAT | O_NOFOLLOW).catch((error) => {
+    const marker = await open(paths.keepMarker, O_WRONLY | O_CREAT | O_NOFOLLOW).catch((error) => {
       throw unusableHome(home, error)
     })
     await marker.close()

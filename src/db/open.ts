@@ -157,7 +157,8 @@ export async function openDatabase(
 ): Promise<OpenDatabase> {
   const server = settings.databaseUrl === undefined ? await enter(settings.home, options) : undefined
   const { silentMsMax: connectMsMax, env } = options
-  const route = new Route(server?.url ?? settings.databaseUrl ?? '', { connectMsMax, env })
+  const findHost = server?.findHost
+  const route = new Route(server?.url ?? settings.databaseUrl ?? '', { connectMsMax, env, findHost })
   const waitMsMax = Math.min(10_000, options.silentMsMax ?? 10_000)
   const pool = new BoundedPool({
     ...route.config,

@@ -9,7 +9,8 @@ import type { BackupEnd, BackupHead, BackupTable } from './backup.ts'
 import { BackupReader } from './backup-reader.ts'
 import { copyIn } from './copy.ts'
 import { newTemporaryName, sync } from './embedded/cluster.ts'
-import { findPaths, hasData, makeHome, type Paths } from './embedded/paths.ts'
+import { findOwnPaths, makeHome } from './embedded/own-folders.ts'
+import { findPaths, hasData, type Paths } from './embedded/paths.ts'
 import { findServer, stopServer } from './embedded/postmaster.ts'
 import { startThrowAway } from './embedded/throw-away.ts'
 import { knowsMigrations, migrateTo, migrationTable } from './migrate.ts'
@@ -33,7 +34,7 @@ export async function restoreBackup(
   input: Readable,
   open?: (erasureKey: string) => Buffer,
 ): Promise<Restored> {
-  const paths = await findPaths(home)
+  const paths = await findOwnPaths(home)
   if (await hasData(paths)) throw occupied(paths)
   const reader = new BackupReader(input)
   const head = await readHead(reader)
@@ -43,7 +44,7 @@ export async function restoreBackup(
   const server = await startThrowAway({ folder: home, prefix, throwAway: false })
   try {
     const loaded = await load(server.url, head, reader, erasureKey)
-    await putInPlace(await findPaths(server.home), await findPaths(home))
+    await putInPlace(await findPaths(server.home), await findOwnPaths(home))
     return { ...head, ...loaded }
   } finally {
     await server.leave()

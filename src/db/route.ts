@@ -78,14 +78,23 @@ export class Route {
   readonly description: string
   private readonly ways: Way[]
   private readonly attributes: string
+  private readonly findHost: (() => string) | undefined
   private found: { way: Way; atMs: number } | undefined
   private finding: Promise<Way> | undefined
 
-  /** `env` may have libpq's variables. Throws `usage` for a file in the URL that cannot be read. */
+  /**
+   * `env` may have libpq's variables; `findHost` gives a single server's host at each connection. Throws `usage` for a file in the URL that
+   * cannot be read.
+   */
   constructor(
     databaseUrl: string,
-    options: { connectMsMax?: number | undefined; env?: SettingsSource['env'] | undefined } = {},
+    options: {
+      connectMsMax?: number | undefined
+      env?: SettingsSource['env'] | undefined
+      findHost?: (() => string) | undefined
+    } = {},
   ) {
+    this.findHost = options.findHost
     const address = parseDatabaseUrl(databaseUrl)
     const { hosts, parameters } = address
     const fallback = readPostgresVariables(options.env ?? {})
@@ -130,6 +139,7 @@ export class Route {
   /** The way for a new connection. Throws the error of the server, or of all servers if there are several. */
   async find(): Promise<Way> {
     const [only, ...more] = this.ways
+    if (only && this.findHost) return { ...only, host: this.findHost() }
     if (only && more.length === 0 && this.attributes === 'any') return only
     if (this.found && performance.now() - this.found.atMs < trustMs) return this.found.way
     this.finding ??= this.search().finally(() => {

@@ -14,6 +14,7 @@ import { findAccount, type SystemUser } from '../../src/db/embedded/account.ts'
 import { findPaths } from '../../src/db/embedded/paths.ts'
 import { startThrowAway } from '../../src/db/embedded/throw-away.ts'
 import { enterEmbedded, keepEmbedded, stopEmbedded } from '../../src/db/embedded.ts'
+import { openDatabase } from '../../src/db/open.ts'
 import { findScript } from '../support/scripts.ts'
 import { until } from '../support/until.ts'
 
@@ -260,14 +261,30 @@ test('kept running on demand, the server is stopped on demand; one that is in us
   assert.equal(readServerPid(kept.home), undefined)
 })
 
-test('a home whose path is too long for a socket has its socket elsewhere, in private, while the server runs', async () => {
-  const server = await enterEmbedded(await copiedHome(join(await makeFolder(), 'long'.repeat(30))), {})
+// Above 74 bytes the socket was in /tmp, under a name that anybody could work out and make first.
+test('the socket is in the home, however long its path; other programs can be told of it up to 82 bytes', async () => {
+  const folder = await makeFolder()
+  for (const bytes of [81, 82, 83, 200]) {
+    const home = await copiedHome(join(folder, 'x'.repeat(bytes - folder.length - 1)))
+    const server = await openDatabase({ databaseUrl: undefined, home })
+    assert.equal((await server.pool.query('select 1')).rowCount, 1)
+    assert.ok(existsSync(join(home, 'socket', '.s.PGSQL.5432')))
+    await server.close()
+    if (bytes > 82) await assert.rejects(keepEmbedded(home), { code: 'usage', hint: /at most 82 bytes/ })
+    else {
+      assert.equal((await ask((await keepEmbedded(home)).url, 'select 1')).length, 1)
+      await stopEmbedded(home)
+    }
+  }
+  assert.deepEqual(
+    readdirSync('/tmp').filter((name) => /^leadpush-[0-9a-f]{20}$/.test(name)),
+    [],
+  )
+  const longFolder = join(folder, 'y'.repeat(120))
+  await mkdir(longFolder, { mode: 0o711 })
+  const server = await startThrowAway({ folder: longFolder })
   assert.equal((await ask(server.url, 'select 1')).length, 1)
-  const folder = decodeURIComponent(new URL(server.url).hostname)
-  assert.ok(!folder.startsWith(server.home))
-  assert.equal((await stat(folder)).mode & 0o777, 0o700)
   await server.leave()
-  assert.equal(existsSync(folder), false)
 })
 
 test('no TCP port is open', { skip: !onLinux }, async () => {
@@ -420,22 +437,22 @@ test('as root, a link that another user puts where the server writes leads nowhe
   }
 })
 
-test('an impossible home is a usage error that names the setting', async () => {
+test('a home that cannot be one, or is of another PostgreSQL, is told with what to do', async () => {
   const folder = await makeFolder()
   await writeFile(join(folder, 'file'), '')
-  await mkdir(join(folder, 'old', 'data'), { recursive: true })
+  await mkdir(join(folder, 'old', 'data'), { recursive: true, mode: 0o700 })
   await writeFile(join(folder, 'old', 'data', 'PG_VERSION'), '14\n')
   if (isRoot) {
     await chmod(join(folder, 'old'), 0o711)
     await chown(join(folder, 'old', 'data'), 65_534, 65_534)
   }
-  for (const [home, expected] of [
-    [join(folder, 'file', 'home'), /DATABASE_URL/],
-    [join(folder, 'old'), /PostgreSQL 14/],
+  for (const [home, code, expected] of [
+    [join(folder, 'file', 'home'), 'usage', /DATABASE_URL/],
+    [join(folder, 'old'), 'database', /PostgreSQL 14/],
   ] as const) {
     await assert.rejects(enterEmbedded(home, { create: true }), (error) => {
       assert.ok(error instanceof LeadpushError)
-      assert.equal(error.code, 'usage')
+      assert.equal(error.code, code)
       assert.match(`${error.message} ${error.hint}`, expected)
       return true
     })

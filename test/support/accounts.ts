@@ -2,7 +2,8 @@
  * Other accounts of this machine, for tests of what they can do to each other. Only root can become another; elsewhere such tests are
  * skipped, and say so.
  */
-import { type SpawnSyncReturns, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,22 +12,40 @@ import { findProgram } from './scripts.ts'
 /** One account runs the program; the other is hostile. Of these the system knows the first, as PostgreSQL demands. */
 export const [victim, stranger] = [65_534, 54_321] as const
 
+const identity = (uid: number) => (uid === 0 ? {} : { uid, gid: uid })
+const environment = { PATH: process.env.PATH, HOME: '/nonexistent' }
+
 /** For the option `skip` of a test that needs other accounts. */
 export const lackingAccounts: string | false = (() => {
   if (process.getuid?.() !== 0) return 'only root can become another user'
-  return runAs(victim, ['--version']).status !== 0 && 'another user may not read this checkout'
+  const tried = spawnSync(process.execPath, [findProgram(), '--version'], {
+    ...identity(stranger),
+    cwd: '/',
+    env: environment,
+  })
+  return tried.status !== 0 && 'another user may not read this checkout'
 })()
 
 /** The program, run by user `uid` to its end. */
-export function runAs(
+export async function runAs(
   uid: number,
   args: readonly string[],
   { input = '', env = {} }: { input?: string; env?: Record<string, string> } = {},
-): SpawnSyncReturns<string> {
-  return spawnSync(process.execPath, [findProgram(), ...args], {
-    ...{ uid, gid: uid, cwd: '/', env: { PATH: process.env.PATH, HOME: '/nonexistent', ...env }, input },
-    ...{ encoding: 'utf8', timeout: 240_000, killSignal: 'SIGKILL' },
+): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, [findProgram(), ...args], {
+    ...{ ...identity(uid), cwd: '/', env: { ...environment, ...env } },
+    ...{ stdio: 'pipe', timeout: 240_000, killSignal: 'SIGKILL' },
   })
+  const written = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (text: string) => {
+      written[name] += text
+    })
+  }
+  child.stdin.on('error', () => {}) // it may end before it has read all
+  child.stdin.end(input)
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, ...written }
 }
 
 /** A folder that all may enter, removed after the file, with a folder of its own for each of `owners`. */

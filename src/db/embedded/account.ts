@@ -6,6 +6,7 @@ import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { codeOf, LeadpushError } from '../../base/errors.ts'
+import { anothersFolder } from './own-folders.ts'
 import type { Paths } from './paths.ts'
 
 const nobody = 65_534
@@ -120,17 +121,13 @@ export const belongsToNobody = async ({ data }: Pick<Paths, 'data'>): Promise<bo
 
 /**
  * Finds the user for the server of `paths`, whose home must exist: the owner of its data, if it has any. `users` are those of this
- * machine. Throws `usage` if PostgreSQL cannot run for this user and this home.
+ * machine. Throws `usage` if PostgreSQL cannot run for this user and this home, `database` if the data belong to another.
  */
 export async function findAccount(paths: Paths, users?: readonly SystemUser[]): Promise<Account> {
   const [uid, gid] = [process.getuid?.() ?? -1, process.getgid?.() ?? -1]
   const owner = await ownerOf(paths.data)
   if (uid === 0) return findAccountForRoot(paths, owner, users ?? (await readPasswd()))
-  if (owner && owner.uid !== uid) {
-    throw new LeadpushError('usage', `The embedded database in ${paths.home} belongs to another user.`, {
-      hint: 'Run the command as that user, or set LEADPUSH_HOME to a folder of your own.',
-    })
-  }
+  if (owner && owner.uid !== uid) throw anothersFolder(paths.data)
   const name = ownName()
   if (name !== undefined) return { uid, gid, wrapper: [], peers: [name, 'root'] }
   const namespace = await findNamespace(uid, gid)

@@ -36,6 +36,9 @@ async function findPackage(): Promise<{ native: string; version: string }> {
   }
 }
 
+/** The major version of PostgreSQL that comes along. Throws `usage` if none does. */
+export const findMajor = async (): Promise<number> => Number.parseInt((await findPackage()).version, 10)
+
 /** Makes the missing links; returns false if one of them cannot be made. */
 async function makeLinks(native: string): Promise<boolean> {
   const text = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]')

@@ -167,13 +167,13 @@ export async function writeAccess(paths: Paths, account: Account): Promise<void>
   await writeIfOther(join(paths.data, 'pg_ident.conf'), users, account)
 }
 
-/** Throws `usage` if the data belong to another major version of PostgreSQL than the programs. */
-export async function checkVersion(paths: Paths, binaries: Binaries): Promise<void> {
+/** Throws `database` if the data are of another major version of PostgreSQL than `major`. */
+export async function checkVersion(paths: Paths, major: number): Promise<void> {
   const made = Number.parseInt(await readFile(join(paths.data, 'PG_VERSION'), 'utf8'), 10)
-  if (made === binaries.major) return
+  if (made === major) return
   throw new LeadpushError(
-    'usage',
-    `The embedded database in ${paths.home} is of PostgreSQL ${made}, this program's is ${binaries.major}.`,
+    'database',
+    `The embedded database in ${paths.home} is of PostgreSQL ${made}, this program's is ${major}.`,
     {
       hint:
         `Save it with the leadpush that made it (\`leadpush db backup FILE\`), set LEADPUSH_HOME to another folder, and restore ` +

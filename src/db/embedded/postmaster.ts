@@ -8,7 +8,7 @@ import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { link, open, readdir, readFile, readlink, rename, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { codeOf } from '../../base/errors.ts'
@@ -140,10 +140,10 @@ export async function spawnServer(paths: Paths, account: Account, binaries: Bina
   await removeStaleFiles(paths)
   const log = await openLog(paths)
   try {
-    const folders = `"${paths.socketFolder.replaceAll('"', '""')}"`
     const settings = {
       listen_addresses: '',
-      unix_socket_directories: folders,
+      // as the server sees it from its data: the path of the home may be longer than that of a socket
+      unix_socket_directories: relative(paths.data, paths.socketFolder),
       unix_socket_permissions: '0700',
       port,
       logging_collector: 'off',

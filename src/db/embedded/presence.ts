@@ -9,9 +9,10 @@ import pg from 'pg'
 import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
 import { locks } from '../locks.ts'
 import { findAccount } from './account.ts'
-import { type Binaries, findBinaries } from './binaries.ts'
+import { type Binaries, findBinaries, findMajor } from './binaries.ts'
 import { checkVersion, makeCluster, newTemporaryName, removeLeftovers, writeAccess } from './cluster.ts'
-import { hasData, makeSocketFolder, type Paths, removeOutsideFolder } from './paths.ts'
+import { anothersFolder, findSocketFolder, makeSocketFolder } from './own-folders.ts'
+import { databaseName, hasData, type Paths, port, roleName } from './paths.ts'
 import { endOrphans, findServer, hasEnded, readLastComplaint, spawnServer, stopServer } from './postmaster.ts'
 
 const pollMs = 20
@@ -27,15 +28,8 @@ function classify(error: unknown, paths: Paths): Absence {
   const code = codeOf(error)
   if (code === 'ENOENT' || code === 'ECONNREFUSED') return 'absent'
   if (code === '57P03') return /starting up|recovery/.test(messageOf(error)) ? 'starting' : 'busy'
-  if (code === 'EACCES' || code?.startsWith('28')) throw anothersHome(paths, error)
+  if (code === 'EACCES' || code?.startsWith('28')) throw anothersFolder(paths.home)
   return 'busy'
-}
-
-function anothersHome(paths: Paths, error: unknown): LeadpushError {
-  return new LeadpushError('usage', `The embedded database in ${paths.home} belongs to another user.`, {
-    hint: 'Run the command as that user, or set LEADPUSH_HOME to a folder of your own.',
-    cause: error,
-  })
 }
 
 /** Closes the connection within a second; ignores errors. */
@@ -43,10 +37,16 @@ export async function endQuietly(client: pg.Client): Promise<void> {
   await Promise.race([client.end().catch(() => {}), sleep(1_000, undefined, { ref: false })])
 }
 
-/** Tries once to be present at a running server. Throws `usage` if the server belongs to another user. */
-export async function tryEnter(paths: Paths): Promise<pg.Client | Absence> {
+/**
+ * Tries once to be present at a running server. Throws `database` if a folder of it is not this account's alone, or if its data are not of
+ * PostgreSQL's version `major`, by default the one that comes along.
+ */
+export async function tryEnter(paths: Paths, major?: number): Promise<pg.Client | Absence> {
+  const host = findSocketFolder(paths)
+  if (host === undefined) return 'absent'
+  await checkVersion(paths, major ?? (await findMajor()))
   const client = new pg.Client({
-    connectionString: paths.url,
+    ...{ host, port, user: roleName, database: databaseName },
     ssl: false,
     connectionTimeoutMillis: 5_000,
     query_timeout: 10_000,
@@ -78,11 +78,11 @@ export interface EnterOptions {
 async function prepare(paths: Paths, options: EnterOptions) {
   const account = await findAccount(paths)
   await removeLeftovers(paths.home).catch((error) => {
-    throw codeOf(error) === 'EACCES' ? anothersHome(paths, error) : error
+    throw codeOf(error) === 'EACCES' ? anothersFolder(paths.home) : error
   })
   const binaries = options.binaries ?? (await findBinaries(account, paths.home, newTemporaryName()))
   if (!(await hasData(paths))) await makeCluster(paths, account, binaries, { throwAway: options.throwAway === true })
-  await checkVersion(paths, binaries)
+  await checkVersion(paths, binaries.major)
   await writeAccess(paths, account)
   return async () => {
     await makeSocketFolder(paths, account)
@@ -100,7 +100,7 @@ export async function enter(paths: Paths, options: EnterOptions = {}): Promise<p
   let failingSince: number | undefined
   let failures = 0
   for (let lastSign = performance.now(); ; await sleep(pollMs)) {
-    const found = await tryEnter(paths)
+    const found = await tryEnter(paths, options.binaries?.major)
     if (typeof found !== 'string') return found
     if (found === 'starting') lastSign = performance.now()
     if (performance.now() - lastSign > silenceMsMax) throw await startError(paths)
@@ -143,7 +143,6 @@ export async function leave(paths: Paths, client: pg.Client): Promise<Farewell> 
     if (!(await tryAlone()) && !(await sleep(50).then(tryAlone))) return 'in use'
     if (await isKept(paths)) return 'kept'
     await stopServer(paths)
-    await removeOutsideFolder(paths)
     return 'stopped'
   } finally {
     await endQuietly(client)

@@ -9,7 +9,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LeadpushError, messageOf } from '../../base/errors.ts'
 import type { Binaries } from './binaries.ts'
-import { findPaths, type Paths } from './paths.ts'
+import { findSocketFolder, isReachable } from './own-folders.ts'
+import { findPaths, type Paths, urlOf } from './paths.ts'
 import { endQuietly, enter } from './presence.ts'
 
 /** A running throw-away server. */
@@ -22,7 +23,7 @@ export interface ThrowAwayServer {
 }
 
 /**
- * A shell script that waits for the end of its input, which comes when this process dies in any way. $1: home, $2: the socket's folder.
+ * A shell script that waits for the end of its input, which comes when this process dies in any way. $1: home.
  */
 const watcher = `
 read -r nothing
@@ -51,14 +52,14 @@ if is_server "$pid" && kill -QUIT "$pid"; then
   [ ! -e "$data/postmaster.pid" ] || ! is_server "$pid" || kill -KILL "$pid"
 fi
 for try in 1 2 3 4 5 6 7 8 9 10; do
-  rm -rf -- "$1" "$2"
-  [ -e "$1" ] || [ -e "$2" ] || exit 0
+  rm -rf -- "$1"
+  [ -e "$1" ] || exit 0
   sleep 0.2
 done
 `
 
 function startWatcher(paths: Paths): ChildProcess {
-  const child = spawn('/bin/sh', ['-c', watcher, 'sh', paths.home, paths.socketFolder], {
+  const child = spawn('/bin/sh', ['-c', watcher, 'sh', paths.home], {
     cwd: '/',
     detached: true,
     env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
@@ -79,9 +80,7 @@ async function endBy(watching: ChildProcess, paths: Paths): Promise<void> {
     watching.stdin?.end()
     await ended
   }
-  for (const folder of [paths.home, paths.socketFolder]) {
-    await rm(folder, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
-  }
+  await rm(paths.home, { recursive: true, force: true, maxRetries: 3 }).catch(() => {})
 }
 
 async function makeTemporaryFolder(folder: string, prefix: string): Promise<string> {
@@ -115,7 +114,9 @@ export async function startThrowAway({
   try {
     if (process.getuid?.() === 0) await chmod(home, 0o711)
     await endQuietly(await enter(paths, { throwAway: true, ...options }))
-    return { home, url: paths.url, leave: () => endBy(watching, paths) }
+    // where the path is too long, the name of it holds as long as this process lives, as the server does
+    const url = isReachable(paths) ? paths.url : urlOf(findSocketFolder(paths) ?? paths.socketFolder)
+    return { home, url, leave: () => endBy(watching, paths) }
   } catch (error) {
     await endBy(watching, paths)
     throw error

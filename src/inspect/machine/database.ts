@@ -28,14 +28,14 @@ async function checkDatabase(context: CheckContext): Promise<Found[]> {
     context.noDatabase = `${wrongName} is wrong`
     return []
   }
-  if (databaseUrl === undefined && !(await hasEmbedded(home))) {
-    context.noDatabase = 'there is none yet'
-    const what = `There is none yet: DATABASE_URL is not set, and ${home} holds no embedded one`
-    const toDo = 'Set DATABASE_URL; or import something (`leadpush leads import FILE`), which makes the embedded one.'
-    return [problem(what, toDo)]
-  }
   context.noDatabase = unreachable
   try {
+    if (databaseUrl === undefined && !(await hasEmbedded(home))) {
+      context.noDatabase = 'there is none yet'
+      const what = `There is none yet: DATABASE_URL is not set, and ${home} holds no embedded one`
+      const toDo = 'Set DATABASE_URL; or import something (`leadpush leads import FILE`), which makes the embedded one.'
+      return [problem(what, toDo)]
+    }
     const opened = await context.open({ databaseUrl, home })
     context.opened = opened
     context.facts = await findServerFacts(opened)
