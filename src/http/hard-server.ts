@@ -16,6 +16,8 @@ const defaultAnswerMsMax = 10_000
 const defaultConnectionsMax = 500
 /** All requests under way. Only pipelining, which lets one connection have many, reaches it: others have one each. */
 const requestsMax = 1_000
+/** Requests under way of one connection. A proxy, a platform and a browser have one at a time. */
+const requestsEachMax = 20
 /** A client that is still sending must be able to read its answer before the connection goes. */
 const lingerMs = 2_000
 
@@ -94,6 +96,8 @@ function lingerOn(socket: Socket, connections: Connections): void {
  */
 class UnderWay {
   private readonly connections = new Map<Socket, number>()
+  /** Connections by the number of their requests: the one with the most is found without a look at each. */
+  private readonly byCount = Array.from({ length: requestsEachMax + 2 }, () => new Set<Socket>())
   private requests = 0
 
   add(socket: Socket): void {
@@ -104,24 +108,39 @@ class UnderWay {
   count(socket: Socket, more: 1 | -1): void {
     const before = this.connections.get(socket)
     if (before === undefined) return
+    this.byCount[before]?.delete(socket)
+    this.byCount[before + more]?.add(socket)
     this.connections.set(socket, before + more)
     this.requests += more
   }
 
   private forget(socket: Socket): void {
-    this.requests -= this.connections.get(socket) ?? 0
+    const count = this.connections.get(socket) ?? 0
+    this.byCount[count]?.delete(socket)
+    this.requests -= count
     this.connections.delete(socket)
   }
 
-  /** Over `requestsMax` the connection with the most requests is closed; false where that is this one, to be refused. */
+  /** Over `requestsMax` the connection with the most requests is closed. False where this one has too many, or the most. */
   hasRoomFor(own: Socket): boolean {
+    const count = this.connections.get(own) ?? 0
+    if (count > requestsEachMax) return false
     if (this.requests <= requestsMax) return true
-    const [[most] = [own]] = [...this.connections].sort(([, a], [, b]) => b - a)
-    if (most === own) return false
+    const [most = own] = this.byCount.findLast((sockets) => sockets.size > 0) ?? []
+    if (count >= (this.connections.get(most) ?? 0)) return false
     this.forget(most)
     most.destroy()
     return true
   }
+}
+
+/**
+ * Nothing that came behind this request is looked at: Node.js parses some 2,000 small ones of a chunk at once, and asks before each of
+ * them. A parser that is told so reports an error, and the connection ends as after bytes that are no HTTP.
+ */
+function ignoreRest(socket: Socket): void {
+  const { parser } = socket as Socket & { parser?: { onIncoming: () => number } | null }
+  if (parser) parser.onIncoming = () => -1
 }
 
 /** A server of Node.js within the limits of time and size. */
@@ -173,11 +192,15 @@ export function buildHardServer(options: HardServerOptions): HardServer {
       if (!socket.destroyed) connections.set(socket, undefined)
     })
     if (underWay.hasRoomFor(socket)) return handle(request, response)
+    ignoreRest(socket)
     const msg = 'Too many requests are under way: try again in a second.'
     const body = buildRefusal(msg)
     onRefused({ status: 503, address: socket.remoteAddress ?? '', msg, isSeen: false })
     response
-      .writeHead(503, { 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body), 'Retry-After': '1' })
+      .writeHead(503, {
+        ...{ 'Content-Type': jsonType, 'Content-Length': Buffer.byteLength(body) },
+        ...{ 'Retry-After': '1', Connection: 'close' },
+      })
       .end(body)
   }
 

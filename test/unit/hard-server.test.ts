@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import net from 'node:net'
 import { type TestContext, test } from 'node:test'
@@ -14,7 +15,7 @@ const ask = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`
 async function start(
   t: TestContext,
   options: Partial<HardServerOptions>,
-): Promise<{ port: number; sockets: net.Socket[] }> {
+): Promise<{ port: number; sockets: net.Socket[]; server: Server }> {
   const { server, close } = buildHardServer({
     handle: (request, response) => void response.end(request.url === '/large' ? large : 'small'),
     requestMsMax: 60_000,
@@ -27,7 +28,7 @@ async function start(
   const sockets: net.Socket[] = []
   server.on('connection', (socket) => sockets.push(socket))
   await once(server.listen(0, '127.0.0.1'), 'listening')
-  return { port: (server.address() as AddressInfo).port, sockets }
+  return { port: (server.address() as AddressInfo).port, sockets, server }
 }
 
 /** A client that asks, and reads no more than the first bytes of what comes. */
@@ -79,4 +80,44 @@ test('a connection that leaves an answer unread gives way to others, the one tha
     sockets.slice(0, 3).map(({ destroyed }) => destroyed),
     [true, false, false],
   )
+})
+
+// Some hundred connections with 2,300 requests each: no answer to anybody for minutes, and a line of the log for each request.
+test('a connection has at most 20 requests under way; of what follows the next is refused, and the others are not looked at', async (t) => {
+  for (const count of [19, 20, 21, 22, 2_300]) {
+    let [handled, refused, seen] = [0, 0, 0]
+    const { port, server } = await start(t, {
+      handle: (_request, response) => {
+        handled++
+        setImmediate(() => response.end('done'))
+      },
+      onRefused: () => refused++,
+    })
+    server.prependListener('request', () => seen++)
+    const close = ask('/').replace('Host', 'Connection: close\r\nHost')
+    const answers = (await sendRaw(port, ask('/').repeat(count - 1) + close)).split(/(?=HTTP\/1\.1 )/)
+    const refusals = answers.filter((answer) => /^HTTP\/1\.1 503 .*^connection: close/ims.test(answer))
+    const excess = Math.min(1, Math.max(0, count - 20))
+    assert.deepEqual([handled, refused, refusals.length], [Math.min(count, 20), excess, excess], `${count}`)
+    assert.equal(answers.length, handled + excess)
+    assert.equal(seen, handled + excess)
+  }
+})
+
+test('over 1,000 requests under way the connection that has the most gives way, and one with fewer is served', async (t) => {
+  const { port, sockets } = await start(t, { handle: () => {}, connectionsMax: 200 })
+  const clients: net.Socket[] = []
+  const open = async (count: number) => {
+    const socket = net.connect(port, '127.0.0.1').on('error', () => {})
+    clients.push(socket)
+    socket.write(ask('/').repeat(count))
+    await until('it is there', () => sockets.length === clients.length && (sockets.at(-1)?.bytesRead ?? 0) > 0)
+  }
+  await open(20)
+  for (let at = 0; at < 98; at++) await open(10)
+  assert.equal(sockets.filter(({ destroyed }) => destroyed).length, 0)
+  await open(1)
+  await until('the one with the most is closed', () => sockets[0]?.destroyed === true)
+  assert.equal(sockets.filter(({ destroyed }) => destroyed).length, 1)
+  for (const client of clients) client.destroy()
 })
