@@ -10,15 +10,18 @@ import {
   fchmodSync,
   fstatSync,
   fsyncSync,
+  lstatSync,
   openSync,
+  readlinkSync,
   renameSync,
   rmSync,
   type Stats,
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { codeOf, LeadpushError, messageOf, usageError } from '../base/errors.ts'
+import { isOwnFile } from '../base/owners.ts'
 import type { CommandIo } from './command-io.ts'
 
 /** Standard output is waited for; a file is written synchronously, so that it can also be written while the process exits. */
@@ -49,17 +52,34 @@ const explain = (name: string, error: unknown) =>
 export const refuse = (name: string, error: unknown) =>
   usageError(explain(name, error), 'Name a file in a folder that you may write to.')
 
+const anothers = () => new Error('what it leads to belongs to another user')
+
 /** Opens a device, such as /dev/null: content goes straight to it. Throws if something else has taken its name meanwhile. */
 function openDevice(path: string): number {
-  const descriptor = openSync(path, constants.O_WRONLY)
-  if (fstatSync(descriptor).isCharacterDevice()) return descriptor
+  const descriptor = openSync(path, constants.O_WRONLY | constants.O_NOCTTY)
+  const found = fstatSync(descriptor)
+  if (found.isCharacterDevice() && isOwnFile(found)) return descriptor
   closeSync(descriptor)
-  throw new Error('it is not a file')
+  throw found.isCharacterDevice() ? anothers() : new Error('it is not a file')
+}
+
+const linksMax = 40
+
+/** Throws if `path` is a link that another user put there, or leads on to one: it may lead to their terminal. */
+export function checkLinks(path: string): void {
+  let at = resolve(path)
+  for (let links = 0; links <= linksMax; links++) {
+    const found = lstatSync(at, { throwIfNoEntry: false })
+    if (!found?.isSymbolicLink()) return
+    if (!isOwnFile(found)) throw anothers()
+    at = resolve(dirname(at), readlinkSync(at))
+  }
 }
 
 /** What is at `path` now. Throws if no file can take its place. */
 function findFile(path: string): Stats | undefined {
   if (path === '-') throw new Error('it is no file')
+  checkLinks(path)
   const found = statSync(path, { throwIfNoEntry: false })
   if (path === '' || path.endsWith('/') || found?.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
   if (found && !found.isFile() && !found.isCharacterDevice()) throw new Error('it is not a file')

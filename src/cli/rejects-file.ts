@@ -1,10 +1,10 @@
 /** The file of `--rejects`: rejected records as they came. It is put in its place once the import is under way. */
-import { lstatSync, realpathSync, statSync } from 'node:fs'
+import { realpathSync, statSync } from 'node:fs'
 import { LeadpushError, messageOf, usageError } from '../base/errors.ts'
 import { isOwnFile } from '../base/owners.ts'
 import type { Rejected } from '../records/import-each.ts'
 import type { CommandIo } from './command-io.ts'
-import { type OutFile, openFile, refuse } from './out-file.ts'
+import { checkLinks, type OutFile, openFile, refuse } from './out-file.ts'
 
 /** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
 class RejectsFile {
@@ -67,9 +67,8 @@ interface Inputs {
   mapFile?: string
 }
 
-/** The file that the path leads to. Throws `usage` if the import reads it, or if another user has put it or a link there. */
+/** The file that the path leads to. Throws `usage` if the import reads it, or if it is another user's. */
 function findRejects(path: string, { files, mapFile }: Inputs): string {
-  const link = lstatSync(path, { throwIfNoEntry: false })
   const found = statSync(path, { throwIfNoEntry: false })
   const isSame = (file: string) => {
     const read = file === '-' ? undefined : statSync(file, { throwIfNoEntry: false })
@@ -77,7 +76,8 @@ function findRejects(path: string, { files, mapFile }: Inputs): string {
   }
   const what = files.some(isSame) ? 'file to be imported' : mapFile !== undefined && isSame(mapFile) ? 'map file' : ''
   if (what) throw usageError(`--rejects: ${path} is the ${what}, and would be overwritten.`, 'Name another one.')
-  if ([link, found].some((one) => one && !isOwnFile(one))) throw anothers(path)
+  checkLinks(path)
+  if (found && !isOwnFile(found)) throw anothers(path)
   return found?.isFile() ? realpathSync(path) : path
 }
 

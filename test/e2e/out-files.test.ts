@@ -1,0 +1,45 @@
+/** Files that commands write (contract 3), where another account has put something in their place. */
+import assert from 'node:assert/strict'
+import { lchownSync, lstatSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { callProgram, testHome } from '../support/program.ts'
+
+const skip = process.getuid?.() !== 0 && 'only root can give a link to another user'
+const stranger = 54_321
+
+// Only `--rejects` looked: the others wrote a backup, with all contacts, to the terminal of whoever had put a link there.
+test('no command writes through a link of another user to a device', { skip }, async () => {
+  const folder = join(testHome(), 'out')
+  mkdirSync(folder)
+  const theirs = join(folder, 'theirs')
+  symlinkSync('/dev/null', theirs)
+  lchownSync(theirs, stranger, stranger)
+  const onwards = join(folder, 'onwards')
+  symlinkSync(theirs, onwards)
+  const own = join(folder, 'own')
+  symlinkSync('/dev/null', own)
+  const env = { LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1', LEADPUSH_HOME: join(folder, 'none') }
+  for (const [path, isRefused] of [
+    [theirs, true],
+    [onwards, true],
+    [own, false],
+  ] as const) {
+    for (const args of [
+      ['db', 'backup', path],
+      ['report', '--out', path],
+      ['push', '--all', '--metrics-file', path],
+      ['users', 'import', '-', '--rejects', path],
+    ]) {
+      const { code, stderr } = await callProgram(args, { env })
+      assert.equal(/what it leads to belongs to another user/.test(stderr), isRefused, `${args} ${stderr}`)
+      if (isRefused) assert.equal(code, 2, stderr)
+    }
+  }
+  assert.ok(lstatSync(theirs).isSymbolicLink())
+  // nothing beside them either
+  assert.deepEqual(
+    readdirSync(folder).filter((name) => name.startsWith('.')),
+    [],
+  )
+})
