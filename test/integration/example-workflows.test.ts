@@ -170,3 +170,22 @@ test('each page names what its workflow needs, and each workflow leads from the 
       assert.ok(text.includes(label), label)
   }
 })
+
+// A workflow whose secret was never put in, or was pasted in part, took what anybody signed with nothing.
+test('the workflows refuse a secret of fewer than 24 bytes, even one that signed the call', async () => {
+  const body = '{"id":1}'
+  for (const bytes of [0, 23, 24]) {
+    const secret = `whsec_${Buffer.alloc(bytes, 7).toString('base64')}`
+    const timestamp = String(Math.floor(Date.now() / 1_000))
+    const signature = crypto
+      .createHmac('sha256', Buffer.alloc(bytes, 7))
+      .update(`m.${timestamp}.${body}`)
+      .digest('base64')
+    const headers = { 'webhook-id': 'm', 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` }
+    const request = { headers, body } as unknown as Request
+    for (const takeBy of [runInN8n, runInNodeRed]) {
+      if (bytes >= 24) assert.deepEqual(await takeBy(secret, request), { id: 1 })
+      else await assert.rejects(takeBy(secret, request), /needs the signing secret/)
+    }
+  }
+})
