@@ -3,15 +3,21 @@
  * text may hold them.
  */
 
-/** C0, DEL and C1; the marks, embeddings and isolates of bidirectional text; separators of lines and paragraphs. */
-export const unprintable = /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/u
+/**
+ * C0, DEL and C1; the marks, embeddings and isolates of bidirectional text; separators of lines and paragraphs; what is shown as nothing,
+ * so that two texts look alike.
+ */
+export const unprintable = /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u
 
-/** The JSON escape of a character from `unprintable`, each of which is one UTF-16 unit. */
-export const spell = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+/** The JSON escape of a character. */
+export const spell = (character: string): string =>
+  character.replace(/./gs, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
 /** For a name that people compare by eye. */
 export const isPlainToSee = (text: string): boolean => !unprintable.test(text)
-export const notPlainToSee = { error: 'holds a control character, or one that changes the direction of text' }
+export const notPlainToSee = {
+  error: 'holds a control character, or one that is invisible or changes the direction of text',
+}
 
 const each = new RegExp(unprintable, 'gu')
 

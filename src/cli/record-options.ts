@@ -1,5 +1,6 @@
 /** Turns options into rules for reading the records of files. */
 import type { Command } from 'commander'
+import { quoteWord } from '../base/shell-word.ts'
 import { type LeadMap, leadMaps } from '../leads/field-map.ts'
 import type { ReadOptions } from '../leads/pick-fields.ts'
 import { buildNulls } from '../leads/read-value.ts'
@@ -55,9 +56,6 @@ function orRefused<T>(read: () => T): { value?: T; error?: unknown } {
     return { error }
   }
 }
-
-/** A word for a shell, quoted if necessary. */
-const quoteWord = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
 
 /** `leadpush`, `leads`, `import`. */
 const wordsOf = (command: Command): string[] => [...(command.parent ? wordsOf(command.parent) : []), command.name()]

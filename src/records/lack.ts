@@ -1,5 +1,6 @@
 /** What a file lacks as a whole, and the `--map` options that would fit it (contract 4.18): one message instead of one a record. */
 import { LeadpushError } from '../base/errors.ts'
+import { quoteWord } from '../base/shell-word.ts'
 
 /** Fields, and the columns that would fill them. */
 export type Fits = ReadonlyMap<string, string>
@@ -39,4 +40,4 @@ function describeFits({ fits, absent, example }: Lack, command: CommandThatFits)
 export const fitting =
   (command: string): CommandThatFits =>
   (fits) =>
-    [command, ...[...fits].map(([field, column]) => `--map '${field}=${column}'`)].join(' ')
+    [command, ...[...fits].map(([field, column]) => `--map ${quoteWord(`${field}=${column}`)}`)].join(' ')

@@ -3,6 +3,7 @@
  * (contract 4.18), while it arrives. Another object is itself the one record.
  */
 import { LeadpushError } from '../base/errors.ts'
+import { quoteWord } from '../base/shell-word.ts'
 import { parseJsonRecord, type ReadRecord, RecordBytes, type Splitter, tooLargeRecord } from './record.ts'
 import { ArraySplitter } from './split-array.ts'
 
@@ -14,6 +15,15 @@ const nameCharsMax = 100
 const fieldOfUser = 'queries'
 /** So long records are held back: an object that is itself a record may have its `href` behind a list of photos. */
 const heldBytesMax = 64 * 1024
+
+/** A name as JSON spells it; a name that was cut, or is no JSON, stays as it came. */
+function readName(text: string): string {
+  try {
+    return String(JSON.parse(`"${text}"`))
+  } catch {
+    return text
+  }
+}
 
 /** Splits an object that arrives in chunks. */
 export class ObjectSplitter implements Splitter {
@@ -63,7 +73,8 @@ export class ObjectSplitter implements Splitter {
 
   private flush(): ReadRecord[] {
     if (this.secondList !== undefined) {
-      const hint = `Take out the one with the records: jq '.["${this.secondList}"]' FILE | leadpush leads import -`
+      const records = quoteWord(`.[${JSON.stringify(this.secondList)}]`)
+      const hint = `Take out the one with the records: jq ${records} FILE | leadpush leads import -`
       throw new LeadpushError('failed', `it has two lists of objects, ${this.list?.name} and ${this.secondList}`, {
         hint,
       })
@@ -115,7 +126,7 @@ export class ObjectSplitter implements Splitter {
 
   private beginValue(): void {
     this.isValue = true
-    this.name = Buffer.from(this.text).toString()
+    this.name = readName(Buffer.from(this.text).toString())
     if (this.isRecord || this.name.toLowerCase() !== 'href') return
     if (this.isFlushed)
       throw new LeadpushError('failed', `its one object has the list ${this.list?.name} and, after it, ${this.name}`)

@@ -17,8 +17,8 @@ export interface UserPatch {
   queries?: Query[]
 }
 
-/** Catches typing errors; whether the mailbox exists is not checked. */
-const emailPattern = /^[^\s@\p{Cc}\p{Cs}"(),:;<>[\]\\]+@[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}.-]*[\p{L}\p{N}\p{M}])?$/u
+/** Catches typing errors, and formulas of a spreadsheet; whether the mailbox exists is not checked. */
+const emailPattern = /^(?!=)[^\s@\p{Cc}\p{Cs}"(),:;<>[\]\\]+@[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}.-]*[\p{L}\p{N}\p{M}])?$/u
 
 /** An e-mail address, which it turns into lower case. */
 export const emailSchema = z

@@ -188,12 +188,12 @@ test('a file that can bring nothing is one message, with what would do; no recor
   const csv = (header: string, line: string) => `${header}\n${line}\n`
   const url = 'https://example.com/n'
   const cases: [string, string | Buffer, RegExp, RegExp?][] = [
-    ['names.csv', csv('Listing Link,Zip,List Price', `${url},78704,5`), /no column of its header is href or postalCode/, /--map 'href=Listing Link' --map 'postalCode=Zip' --map 'price=List Price'/],
-    ['values.csv', csv('a,b,c', `${url},78704,350000`), /href or postalCode/, /--map 'href=a' --map 'postalCode=b'/],
-    ['spelt.csv', csv('href,postal_cod', `${url},78704`), /is postalCode/, /--map 'postalCode=postal_cod'/],
+    ['names.csv', csv('Listing Link,Zip,List Price', `${url},78704,5`), /no column of its header is href or postalCode/, /--map 'href=Listing Link' --map postalCode=Zip --map 'price=List Price'/],
+    ['values.csv', csv('a,b,c', `${url},78704,350000`), /href or postalCode/, /--map href=a --map postalCode=b/],
+    ['spelt.csv', csv('href,postal_cod', `${url},78704`), /is postalCode/, /--map postalCode=postal_cod/],
     ['none.csv', csv('x,y', '1,2'), /href or postalCode/, /--map FIELD=COLUMN/],
     ['one.csv', csv('href^postalCode', `${url}^78704`), /one column/, /, ; tab or \|/],
-    ['keys.ndjson', toLines([{ link: url, address: { zip: '78704' } }]), /no record has href or postalCode/, /--map 'href=link' --map 'postalCode=address.zip'/],
+    ['keys.ndjson', toLines([{ link: url, address: { zip: '78704' } }]), /no record has href or postalCode/, /--map href=link --map postalCode=address.zip/],
     ['bad.csv', csv('href,postalCode', '/n,78704'), /in line 2 href must be .*: "\/n"/],
     ['code.csv', csv('href,postalCode', `${url},-`), /postalCode is not a postal code: "-"/],
     ['cells.csv', csv('href,postalCode', `${url}`), /no record can be read: line 2 has 1 cells/],

@@ -191,6 +191,32 @@ test('no e-mail address, phone number or key survives, however it is written, in
   )
 })
 
+// A receiver that answered with what it had decoded, or logged, had the key kept and shown.
+test('no key survives as base64 or hexadecimal digits, wherever it lies in what was encoded', () => {
+  const long = fc.string({ unit: fc.constantFrom(...letters), minLength: 9, maxLength: 60 })
+  const encodings = ['base64', 'base64url', 'hex'] as const
+  fc.assert(
+    fc.property(
+      long,
+      fc.string({ maxLength: 7 }),
+      fc.constantFrom(...encodings),
+      fc.boolean(),
+      (key, before, encoding, upper) => {
+        const text = Buffer.from(`${before}${key}":x`).toString(encoding)
+        const encoded = upper && encoding === 'hex' ? text.toUpperCase() : text
+        const said = readAs('application/json', JSON.stringify({ detail: `not known: ${encoded}` }), [key]) ?? ''
+        const rest = said.slice('not known: '.length)
+        const back = rest.split('…').map((piece) => Buffer.from(piece.trim(), encoding).toString('latin1'))
+        for (const piece of back) {
+          for (let at = 0; at + 4 <= key.length; at++)
+            assert.ok(!piece.includes(key.slice(at, at + 4)), `${key}: ${said}`)
+        }
+      },
+    ),
+    { numRuns: 1_500 },
+  )
+})
+
 test('the name of a listing survives, be it a URL, an address or the name of a person: so an erasure of the listing deletes the answer', () => {
   const naming = fc.constantFrom(
     'https://listings.example/1',

@@ -1,6 +1,7 @@
 /** The ledger as lines for people, CSV or NDJSON, a page at a time. */
 
 import { timeFormat } from '../../base/amounts.ts'
+import { toGuardedCell } from '../../base/csv-cell.ts'
 import { spellOut } from '../../base/printable.ts'
 import { type DeliveryFilter, type ListedDelivery, listDeliveries } from '../../inspect/delivery/list-deliveries.ts'
 import { toDeliveryLine } from '../../push/reporter.ts'
@@ -56,14 +57,13 @@ const toNdjson = (found: ListedDelivery): string => toJsonLine(toFields(found))
 
 function toCsvLine(found: ListedDelivery): string {
   const fields = toFields(found)
-  return `${csvColumns.map((name) => toCell(fields[name])).join(',')}\n`
+  return `${csvColumns.map((name) => toCsvCell(fields[name])).join(',')}\n`
 }
 
-/** RFC 4180; null is an empty cell. */
-function toCell(value: string | number | Date | null): string {
-  if (value === null) return ''
-  const text = spellOut(value instanceof Date ? value.toISOString() : String(value))
-  return /[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+/** Null is an empty cell. A spreadsheet must not run what a file or the receiver said. */
+function toCsvCell(value: string | number | Date | null): string {
+  if (value === null || typeof value === 'number') return String(value ?? '')
+  return toGuardedCell(spellOut(value instanceof Date ? value.toISOString() : value))
 }
 
 const timeChars = '2026-11-23 06:00:00'.length
