@@ -81,8 +81,12 @@ export class CsvSplitter implements Splitter {
       if (state === quoted) {
         if (byte === quote) state = afterQuote
       } else if (byte === lineFeed) {
-        this.coming.add(chunk.subarray(from, at))
-        this.take(records)
+        // a compressed file may swell to any number of empty lines
+        if (at === from && this.coming.isEmpty) this.beginsOn = this.line
+        else {
+          this.coming.add(chunk.subarray(from, at))
+          this.take(records)
+        }
         from = at + 1
         state = atStart
       } else if (byte === separates) state = atStart

@@ -19,8 +19,10 @@ export class LineSplitter implements Splitter {
     const records: ReadRecord[] = []
     let from = 0
     for (let at = chunk.indexOf(0x0a); at >= 0; at = chunk.indexOf(0x0a, from)) {
-      this.coming.add(chunk.subarray(from, at))
-      const record = this.take()
+      // a compressed file may swell to any number of empty lines
+      const isEmpty = at === from && this.coming.isEmpty
+      if (!isEmpty) this.coming.add(chunk.subarray(from, at))
+      const record = isEmpty ? undefined : this.take()
       if (record) records.push(record)
       this.line++
       from = at + 1
