@@ -29,7 +29,7 @@ create table leads (
   city_key text,
   -- the current row of lead_versions; ids rise with recency, so they serve as order, tie-break and index at once
   version_id bigint not null,
-  -- the hash of that version's json, by which an import sees what has not changed without reading the json
+  -- the hash of that version's json and kept, by which an import sees what has not changed without reading them
   json_sha256 bytea not null check (octet_length(json_sha256) = 32),
   -- no foreign key, or deleting an import would read all listings
   first_import_id bigint not null,
@@ -71,13 +71,21 @@ create sequence lead_version_ids;
 create table lead_versions (
   id bigint primary key,
   lead_id bigint not null,
+  -- as it is delivered
   json text not null check (octet_length(json) > 0),
   bytes integer not null generated always as (octet_length(json)) stored,
-  superseded_at timestamptz
+  superseded_at timestamptz,
+  -- the JSON of the fields that are stored and not delivered; null: none of them is known
+  kept text,
+  -- the contacts in `json`, for erasures, which look at those of all versions
+  contact_name text,
+  contact_phone text,
+  contact_email text
 );
 
 -- the statistics would keep contacts, also of listings that were erased
-alter table lead_versions alter json set statistics 0;
+alter table lead_versions alter json set statistics 0, alter kept set statistics 0, alter contact_name set statistics 0,
+  alter contact_phone set statistics 0, alter contact_email set statistics 0;
 
 create index lead_versions_superseded on lead_versions (superseded_at) where superseded_at is not null;
 -- finds all kept versions of a listing. A version enters this index only when a later one replaces it, so new listings cost

@@ -42,7 +42,11 @@ export class CopyRows {
     this.at = this.buffer.writeInt32BE(-1, this.at)
   }
 
-  integer(value: number): void {
+  integer(value: number | undefined): void {
+    if (value === undefined) {
+      this.null()
+      return
+    }
     this.ensure(8)
     this.at = this.buffer.writeInt32BE(4, this.at)
     this.at = this.buffer.writeInt32BE(value, this.at)

@@ -47,6 +47,10 @@ export interface Tables {
     json: string
     bytes: GeneratedAlways<number>
     superseded_at: Date | null
+    kept: string | null
+    contact_name: string | null
+    contact_phone: string | null
+    contact_email: string | null
   }
   postal_codes: {
     code: string

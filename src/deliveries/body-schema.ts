@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import { leadsPerQueryMax, queriesPerUserMax } from '../base/limits.ts'
 import type { DeliveryBody } from '../index.ts'
-import { deliveredLeadSchema, type Lead } from '../leads/lead.ts'
+import { type DeliveredLead, deliveredLeadSchema } from '../leads/lead.ts'
 import { deliveredQuerySchema, type Query, queryHash } from '../users/query.ts'
 
 export interface BodyConflict {
@@ -25,7 +25,7 @@ function findSameHashes(queries: readonly Partial<Query>[]): BodyConflict[] {
   })
 }
 
-function findRepeatedHrefs(leads: readonly Partial<Lead>[]): BodyConflict[] {
+function findRepeatedHrefs(leads: readonly Partial<DeliveredLead>[]): BodyConflict[] {
   const seen = new Set<string>()
   return leads.flatMap((lead, at) => {
     if (typeof lead?.href !== 'string' || seen.size !== seen.add(lead.href).size) return []
@@ -36,7 +36,7 @@ function findRepeatedHrefs(leads: readonly Partial<Lead>[]): BodyConflict[] {
 /** Conflicts between entries of a body, such as a repeated `href`; malformed entries are skipped. */
 export function findBodyConflicts(body: {
   queryList: readonly Partial<Query>[]
-  fsbos: readonly Partial<Lead>[]
+  fsbos: readonly Partial<DeliveredLead>[]
 }): BodyConflict[] {
   const { queryList, fsbos } = body
   const most = leadsPerQueryMax * queryList.length

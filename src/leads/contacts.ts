@@ -2,7 +2,7 @@
  * Finds contacts, e-mail addresses and phone numbers, anywhere in the contact fields of a listing, in the one form in which they
  * are compared: e-mail in lower case, phone by its digits without a leading 1.
  */
-import type { Lead } from './lead.ts'
+import { contactFields, type Lead } from './lead.ts'
 
 /** The fields that are searched: collected names often have a phone number beside them. */
 export type ContactFields = Pick<Lead, 'contactName' | 'contactPhone' | 'contactEmail'>
@@ -101,25 +101,34 @@ export function parseContact(text: string): string | undefined {
   return plainRun.test(number) && isNumberLong(digits) ? withoutOne(digits) : undefined
 }
 
-/**
- * SQL: the contact fields in a lead's JSON, cut out as `readContactFields` takes them. They are neighbours in `leadFields`;
- * parsing a million leads for them would take minutes.
- */
-export const contactFieldsOf = (json: string) =>
-  `split_part(split_part(${json}, ',"contactName":', 2), ',"address":', 1)`
+/** The columns with the contacts, in `lead_versions` and in the tables of an import, in the order of `contactFields`. */
+export const contactColumns = ['contact_name', 'contact_phone', 'contact_email'] as const
 
-/** SQL: a pattern for `like`, which `contactFieldsOf` of a lead without a contact matches. */
-export const noContact = `'null,"contactPhone":null,"contactEmail":null%'`
+/** A row with these columns. */
+export type ContactRow = Record<(typeof contactColumns)[number], string | null>
 
-/** Reads the text that `contactFieldsOf` cut out of a lead. */
-export function readContactFields(json: string): ContactFields {
-  return JSON.parse(`{"contactName":${json}}`)
+export const contactsOf = (row: ContactRow): ContactFields => ({
+  contactName: row.contact_name,
+  contactPhone: row.contact_phone,
+  contactEmail: row.contact_email,
+})
+
+const columnsOf = (table: string) => contactColumns.map((name) => `${table}.${name}`).join(', ')
+
+/** SQL: whether a row of `table` has a contact. */
+export const hasContact = (table: string) => `num_nonnulls(${columnsOf(table)}) > 0`
+
+/** SQL: the contacts of a row of `table`, a line each. */
+export const contactText = (table: string) => `concat_ws(e'\n', ${columnsOf(table)})`
+
+/** SQL: the contact columns of `table`, null where they have more than `bytesMax` together, and whether they have no more (`small`). */
+export const boundedContacts = (table: string, bytesMax: number) => {
+  const isSmall = `octet_length(${contactText(table)}) <= ${bytesMax}`
+  return `${isSmall} as small, ${contactColumns.map((name) => `case when ${isSmall} then ${table}.${name} end as ${name}`).join(', ')}`
 }
 
-/**
- * SQL: a lead's JSON without its contacts. Inside a string every quote is escaped, so the first match of a key is the key; the contact
- * fields are followed by `fullAddress`, if the lead has one, and `address`.
- */
+/** SQL: a lead's JSON with null for its contacts, and otherwise as it was, byte for byte. */
 export const withoutContacts = (json: string) =>
-  `(split_part(${json}, ',"contactName":', 1) || ',"contactName":null,"contactPhone":null,"contactEmail":null'
-    || substr(${json}, position(case when position(',"fullAddress":' in ${json}) > 0 then ',"fullAddress":' else ',"address":' end in ${json})))`
+  `(select '{' || string_agg(to_json(f.key)::text || ':' || case when f.key in (${contactFields.map((name) => `'${name}'`).join(', ')})
+      then 'null' else f.value::text end, ',' order by f.at) || '}'
+    from json_each(${json}::json) with ordinality f (key, value, at))`

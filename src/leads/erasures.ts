@@ -4,10 +4,18 @@
  */
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
-import { contactFieldsOf, findContacts, noContact, readContactFields, withoutContacts } from './contacts.ts'
+import {
+  boundedContacts,
+  type ContactRow,
+  contactColumns,
+  contactsOf,
+  findContacts,
+  hasContact,
+  withoutContacts,
+} from './contacts.ts'
 import type { WorkItem } from './drop-files.ts'
 import type { ListKind } from './drop-format.ts'
-import { leadFields } from './lead.ts'
+import { contactBits } from './lead.ts'
 import {
   findHits,
   findKey,
@@ -20,6 +28,7 @@ import {
   marksOfContacts,
   marksOfFields,
 } from './marks.ts'
+import { hashOfStored } from './staged-leads.ts'
 
 /** The target of an erasure: a listing by its `href`, or all listings with a contact, as `parseContact` returns it. */
 export type Erasure = { href: string } | { contact: string }
@@ -144,9 +153,6 @@ function padKey(key: Buffer): [inner: Buffer, outer: Buffer] {
   return [pad(0x36), pad(0x5c)]
 }
 
-/** The contact fields, as bits of `givenFields`: a redacted record says that they are gone. */
-const contactBits = leadFields.reduce((bits, { name }, at) => (name.startsWith('contact') ? bits | (1 << at) : bits), 0)
-
 /**
  * Drops, or redacts, the rows `s` of the staging table that fulfil `where`. Returns how many it dropped. A redacted row loses its raw
  * record: if it cannot be imported, it is reported and not kept.
@@ -162,7 +168,8 @@ export async function dropOrRedact(
   }
   const json = withoutContacts('s.json')
   await connection.query(
-    `update staged_leads s set json = ${json}, json_sha256 = sha256(convert_to(${json}, 'UTF8')), given = given | ${contactBits}, raw = null
+    `update staged_leads s set json = ${json}, json_sha256 = ${hashOfStored(json, 's.kept')}, given = given | ${contactBits}, raw = null,
+       ${contactColumns.map((name) => `${name} = null`).join(', ')}
      ${beside ? `from ${beside}` : ''} where ${where}`,
     values,
   )
@@ -181,9 +188,9 @@ const recordsPerFetch = 2_000
 /** Larger contact fields are read one by one. */
 const fieldBytesMax = 8 * 1024
 
-interface StagedContact {
+interface StagedContact extends ContactRow {
   row: string
-  fields: string | null
+  small: boolean
 }
 
 async function dropByContact(connection: Connection, key: Buffer, kinds: MarkKinds): Promise<number> {
@@ -191,17 +198,15 @@ async function dropByContact(connection: Connection, key: Buffer, kinds: MarkKin
   let dropped = 0
   await connection.query(
     `declare staged_contacts no scroll cursor for
-     select ctid::text as row, case when octet_length(fields) <= ${fieldBytesMax} then fields end as fields
-     from (select ctid, ${contactFieldsOf('json')} as fields from staged_leads offset 0) s
-     where fields not like ${noContact}`,
+     select ctid::text as row, ${boundedContacts('s', fieldBytesMax)} from staged_leads s where ${hasContact('s')}`,
   )
   for (;;) {
     const { rows } = await connection.query<StagedContact>(`fetch ${recordsPerFetch} from staged_contacts`)
     if (rows.length === 0) break
     const marks: Buffer[][] = []
-    for (const { row, fields } of rows) {
-      const json = fields ?? (await readLargeFields(connection, row))
-      marks.push(marksOfFields(key, readContactFields(json), kinds))
+    for (const row of rows) {
+      const contacts = row.small ? row : await readLargeContacts(connection, row.row)
+      marks.push(contacts ? marksOfFields(key, contactsOf(contacts), kinds) : [])
     }
     const hits = await findHits(db, 'erasures', marks)
     for (const redacts of [false, true]) {
@@ -217,12 +222,12 @@ async function dropByContact(connection: Connection, key: Buffer, kinds: MarkKin
   return dropped
 }
 
-async function readLargeFields(connection: Connection, row: string): Promise<string> {
-  const { rows } = await connection.query<{ fields: string }>(
-    `select ${contactFieldsOf('json')} as fields from staged_leads where ctid = $1::tid`,
+async function readLargeContacts(connection: Connection, row: string): Promise<ContactRow | undefined> {
+  const { rows } = await connection.query<ContactRow>(
+    `select ${contactColumns.join(', ')} from staged_leads where ctid = $1::tid`,
     [row],
   )
-  return rows[0]?.fields ?? 'null'
+  return rows[0]
 }
 
 /**

@@ -1,8 +1,8 @@
 /** A made-up listing, for the sample endpoint if a user has no match, and for the OpenAPI document. */
-import { completeLead, type Lead } from './lead.ts'
+import { completeLead, type DeliveredLead } from './lead.ts'
 
 /** Every `n` gives another listing, with all fields filled; its `href` begins with `https://listings.example/`. */
-export function buildExampleLead(n: number): Lead {
+export function buildExampleLead(n: number): DeliveredLead {
   return completeLead({
     href: `https://listings.example/example-${n}`,
     postalCode: '78704',

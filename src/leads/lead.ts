@@ -1,21 +1,14 @@
 /**
- * What a lead is: the one list of its fields with their kinds and defaults, the schema of a value of each, the JSON that
- * goes on the wire, and how a later record changes an earlier one. Imports, deliveries, triggers and the receiver read it.
+ * What a lead is: the list of the fields that are delivered, the list of those that a listing has, the schema of a value of each, the JSON
+ * that goes on the wire, and how a later record changes an earlier one.
  */
 import * as z from 'zod'
 import { hrefBytesMax, leadNumberMax } from '../base/limits.ts'
 import { isPlainToSee, notPlainToSee } from '../base/printable.ts'
 import type { FsboLead } from '../index.ts'
 
-export type Lead = FsboLead
-
-export type LeadField = keyof Lead
-
-/** The fields that a record of an import knows; unknown ones are absent. */
-export type LeadPatch = { [F in LeadField]?: Exclude<Lead[F], null> }
-
 interface FieldDefinition {
-  name: LeadField
+  name: string
   kind: 'string' | 'number'
   /** What is sent where the value is unknown; undefined: nothing. */
   default?: string | number | null
@@ -24,8 +17,8 @@ interface FieldDefinition {
   about?: string
 }
 
-/** In the order of the wire. The index of a field is its bit in `given`: append, never reorder. */
-export const leadFields = [
+/** What is delivered, in the order of the wire: bodies, their schemas and triggers. Append, never reorder. */
+export const deliveredFields = [
   {
     name: 'href',
     kind: 'string',
@@ -56,10 +49,44 @@ export const leadFields = [
   { name: 'city', kind: 'string', default: null },
   { name: 'state', kind: 'string', about: 'abbreviation or full name', default: null },
   { name: 'country', kind: 'string', default: null },
-] as const satisfies readonly FieldDefinition[]
+] as const satisfies readonly (FieldDefinition & { name: keyof FsboLead })[]
 
-const fields: readonly FieldDefinition[] = leadFields
+/** What a listing has beside: it is imported, stored, searched by `--where` and shown, and never sent. Append, never reorder. */
+const keptFields = [] as const satisfies readonly FieldDefinition[]
+
+/** What a listing has. */
+export const leadFields = [...deliveredFields, ...keptFields] as const
+
+export type DeliveredLead = FsboLead
+export type DeliveredField = keyof DeliveredLead
+
+type Definition = (typeof leadFields)[number]
+type KeptDefinition = (typeof keptFields)[number] & FieldDefinition
+type ValueOf<D extends FieldDefinition> = D['kind'] extends 'number' ? number : string
+
+/** Null where a kept field is unknown. */
+export type KeptLead = { [D in KeptDefinition as D['name']]: ValueOf<D> | null }
+export type Lead = DeliveredLead & KeptLead
+export type LeadField = keyof Lead
+export type NumberField = Extract<Definition, { kind: 'number' }>['name']
+
+/** The fields that a record of an import knows; unknown ones are absent. */
+export type LeadPatch = { [F in LeadField]?: Exclude<Lead[F], null> }
+
+const fields: readonly (FieldDefinition & { name: LeadField })[] = leadFields
+const delivered: readonly (FieldDefinition & { name: DeliveredField })[] = deliveredFields
+const kept: readonly FieldDefinition[] = keptFields
 const names: ReadonlySet<string> = new Set(fields.map(({ name }) => name))
+
+/** The bits of `givenFields`, which are stored: those of kept fields count from the highest, so that either list may grow. */
+const bits: readonly { name: LeadField; bit: number }[] = [
+  ...delivered.map(({ name }, at) => ({ name, bit: 1 << at })),
+  ...kept.map(({ name }, at) => ({ name: name as LeadField, bit: 1 << (30 - at) })),
+]
+
+/** The bits of some fields. */
+const bitsOf = (some: readonly LeadField[]) =>
+  bits.reduce((all, { name, bit }) => (some.includes(name) ? all | bit : all), 0)
 
 export function isLeadField(name: string): name is LeadField {
   return names.has(name)
@@ -111,53 +138,78 @@ const describe = (schema: z.ZodType, { about }: FieldDefinition) =>
   about ? schema.meta({ description: about }) : schema
 
 export const deliveredLeadShape: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
-  fields.map((field) => [field.name, describe(deliveredSchemaOf(field), field)]),
+  delivered.map((field) => [field.name, describe(deliveredSchemaOf(field), field)]),
 )
 
 /** A lead as it must stand in a delivery (contract 4.2): every field, no other. */
 export const deliveredLeadSchema = z.strictObject(deliveredLeadShape, {
   error: 'must be an object with the fields of a lead',
-}) as unknown as z.ZodType<Lead>
+}) as unknown as z.ZodType<DeliveredLead>
 
-/** Fills the fields that `patch` lacks with their defaults. `patch` has `href` and, unless the listing is known, `postalCode`. */
-export function completeLead(patch: LeadPatch): Lead {
+/** A lead as it is delivered: what `patch` lacks has its default. `patch` has `href` and, unless the listing is known, `postalCode`. */
+export function completeLead(patch: LeadPatch | Lead): DeliveredLead {
   const lead: Record<string, unknown> = {}
-  for (const field of fields) {
+  for (const field of delivered) {
     const value = patch[field.name] ?? field.default
     if (value !== undefined) lead[field.name] = value
   }
-  return lead as unknown as Lead
+  return lead as unknown as DeliveredLead
 }
 
-/** The JSON of a lead on the wire: the fields in their order, each with its default where it is unknown. */
-export function serialiseLead(patch: LeadPatch): string {
-  return JSON.stringify(completeLead(patch))
+/** The JSON of a lead on the wire: the delivered fields in their order, each with its default where it is unknown. */
+export const serialiseLead = (patch: LeadPatch | Lead): string => JSON.stringify(completeLead(patch))
+
+/** The JSON of the kept fields that are known; undefined where there are none. */
+export function serialiseKept(lead: object): string | undefined {
+  const known: Record<string, unknown> = {}
+  for (const { name } of kept) {
+    const value = (lead as Record<string, unknown>)[name]
+    if (value !== undefined && value !== null) known[name] = value
+  }
+  return kept.length === 0 || Object.keys(known).length === 0 ? undefined : JSON.stringify(known)
+}
+
+/** A listing as it is stored. */
+export interface StoredJson {
+  /** As it is delivered. */
+  json: string
+  /** As `serialiseKept` gives it. */
+  kept: string | null
+}
+
+export function readLead({ json, kept: own }: StoredJson): Lead {
+  const lead = JSON.parse(json)
+  for (const { name } of kept) lead[name] = null
+  return own === null ? lead : Object.assign(lead, JSON.parse(own))
 }
 
 /** Which fields `patch` knows, a bit each. */
 export function givenFields(patch: LeadPatch): number {
   let given = 0
-  for (let at = 0; at < fields.length; at++) {
-    if (patch[(fields[at] as FieldDefinition).name] !== undefined) given |= 1 << at
-  }
+  for (const { name, bit } of bits) if (patch[name] !== undefined) given |= bit
   return given
 }
 
 /** The required fields, as bits of `givenFields`. Every record has them, so they do not count as filled. */
-export const requiredFields = fields.reduce((bits, { required }, at) => (required ? bits | (1 << at) : bits), 0)
+export const requiredFields = bitsOf(['href', 'postalCode'])
 
 /** The bit of `price` in `givenFields`. */
-export const priceField = 1 << fields.findIndex(({ name }) => name === 'price')
+export const priceField = bitsOf(['price'])
+
+/** Contacts: an erasure may take them from a listing that stays. */
+export const contactFields = ['contactName', 'contactPhone', 'contactEmail'] as const satisfies readonly LeadField[]
+
+/** The bits of the contacts: a record whose contacts were taken says that they are gone. */
+export const contactBits = bitsOf(contactFields)
 
 /**
  * The null rule (contract 4.10): the current lead with the fields that are `given` (bits) taken from the later record, which
- * is serialised as if it were new. What the later record does not know stays.
+ * is complete as if it were new. What the later record does not know stays.
  */
 export function mergeLead(current: Lead, later: Lead, given: number): Lead {
   const merged: Record<string, unknown> = {}
-  for (let at = 0; at < fields.length; at++) {
-    const { name } = fields[at] as FieldDefinition
-    const value = given & (1 << at) ? later[name] : current[name]
+  for (const { name, bit } of bits) {
+    const value = (given & bit ? later : current)[name]
     if (value !== undefined) merged[name] = value
   }
   return merged as unknown as Lead

@@ -7,7 +7,7 @@ import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { type ContactFields, findContactsOf } from './contacts.ts'
 import { hashIdentifier, kindOfList, type ListKind } from './drop-format.ts'
-import { sha256 } from './stage.ts'
+import { sha256 } from './staged-leads.ts'
 
 /** The bytes of a mark. */
 export const markBytes = 32

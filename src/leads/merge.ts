@@ -10,11 +10,12 @@ import { listingWords } from '../matching/words.ts'
 import type { CityKeys } from '../places/city-keys.ts'
 import { postalKeyOf } from '../places/postal-key.ts'
 import { missing, type RejectOptions, rejectFound, rejectStaged } from '../records/staged-rejects.ts'
+import { contactColumns } from './contacts.ts'
 import { dropErased, findHitsAmong } from './erasures.ts'
 import { houseKey } from './house.ts'
-import { type Lead, mergeLead, priceField, requiredFields } from './lead.ts'
+import { type Lead, mergeLead, priceField, readLead, requiredFields, serialiseKept, serialiseLead } from './lead.ts'
 import { notePresent, noteRejected } from './sources.ts'
-import { sha256 } from './stage.ts'
+import { type MergedRecord, mergedLeads } from './staged-leads.ts'
 import { dropErasedUnread } from './unread-contacts.ts'
 
 /** What became of the records of one file; each record counts once. */
@@ -98,8 +99,10 @@ interface ChangedRow {
   version_id: number | null
   given: number
   later: string
+  later_kept: string | null
   /** Null where the listing is new. */
   current: string | null
+  current_kept: string | null
 }
 
 /**
@@ -122,7 +125,7 @@ async function mergeChanged(connection: Connection, cityKeys: CityKeys): Promise
   const lexemes = new Lexemes(connection)
   for (const { bucket } of buckets.rows) {
     const { rows } = await connection.query<ChangedRow>(
-      `select c.n, c.lead_id, c.version_id, s.given, s.json as later, v.json as current
+      `select c.n, c.lead_id, c.version_id, s.given, s.json as later, s.kept as later_kept, v.json as current, v.kept as current_kept
        from changed_leads c join staged_leads s on s.ctid = c.staged left join lead_versions v on v.id = c.version_id
        where c.bucket = $1 order by c.n`,
       [bucket],
@@ -132,27 +135,29 @@ async function mergeChanged(connection: Connection, cityKeys: CityKeys): Promise
   await run(connection, 'analyze merged_leads')
 }
 
+/** A record but for what its words bring: undefined words have not changed. */
 interface Merged {
-  /** With all that is known of it. */
-  lead: Lead
-  json: string | undefined
-  /** Undefined where the words have not changed. */
+  record: MergedRecord
   words: Words | undefined
-  /** Undefined where the price is the same. */
-  prices?: { previous: number; now: number } | undefined
 }
 
 /** Undefined where the record brings nothing new. */
-function mergeRow({ current, later, given }: ChangedRow, lexemes: Lexemes): Merged | undefined {
-  const laterLead = JSON.parse(later) as Lead
-  if (current === null) return { lead: laterLead, json: undefined, words: lexemes.wordsOf(listingWords(laterLead)) }
-  const currentLead = JSON.parse(current) as Lead
-  const merged = mergeLead(currentLead, laterLead, given)
-  const json = JSON.stringify(merged)
-  if (json === current) return undefined
-  const words = listingWords(merged)
-  const prices = merged.price === currentLead.price ? undefined : { previous: currentLead.price, now: merged.price }
-  return { lead: merged, json, words: words === listingWords(currentLead) ? undefined : lexemes.wordsOf(words), prices }
+function mergeRow(row: ChangedRow, lexemes: Lexemes, cityKeys: CityKeys): Merged | undefined {
+  const later = readLead({ json: row.later, kept: row.later_kept })
+  const keysOf = (lead: Lead) => ({ postalKey: postalKeyOf(lead), cityKey: cityKeys.find(lead), house: houseKey(lead) })
+  const origin = { n: row.n, leadId: row.lead_id, versionId: row.version_id ?? undefined }
+  if (row.current === null)
+    return { record: { ...origin, ...keysOf(later) }, words: lexemes.wordsOf(listingWords(later)) }
+  const current = readLead({ json: row.current, kept: row.current_kept })
+  const lead = mergeLead(current, later, row.given)
+  const [json, kept] = [serialiseLead(lead), serialiseKept(lead)]
+  if (json === row.current && (kept ?? null) === row.current_kept) return undefined
+  const words = listingWords(lead)
+  const prices = lead.price === current.price ? undefined : { previous: current.price, now: lead.price }
+  return {
+    record: { ...origin, lead, json, kept, prices, ...keysOf(lead) },
+    words: words === listingWords(current) ? undefined : lexemes.wordsOf(words),
+  }
 }
 
 async function writeMerged(
@@ -161,26 +166,13 @@ async function writeMerged(
   { lexemes, cityKeys }: { lexemes: Lexemes; cityKeys: CityKeys },
 ): Promise<void> {
   lexemes.trim()
-  const merged = changed.map((row) => mergeRow(row, lexemes))
+  const merged = changed.map((row) => mergeRow(row, lexemes, cityKeys))
   await lexemes.learn()
-  const target =
-    'merged_leads (n, lead_id, version_id, postal_key, json, json_sha256, search, previous_price, price, house, city_key)'
-  await copyInto(connection, target, async (rows, flush) => {
-    for (const [at, row] of changed.entries()) {
-      const now = merged[at]
-      if (!now) continue
-      rows.begin(11)
-      rows.integer(row.n)
-      rows.bigint(row.lead_id)
-      rows.bigint(row.version_id ?? undefined)
-      rows.text(postalKeyOf(now.lead))
-      rows.text(now.json)
-      rows.bytea(now.json === undefined ? undefined : sha256(now.json))
-      rows.tsvector(now.words && lexemes.lexemesOf(now.words))
-      rows.double(now.prices?.previous)
-      rows.double(now.prices?.now)
-      rows.bytea(houseKey(now.lead))
-      rows.text(cityKeys.find(now.lead))
+  await copyInto(connection, mergedLeads.target, async (rows, flush) => {
+    for (const one of merged) {
+      if (!one) continue
+      if (one.words) one.record.lexemes = lexemes.lexemesOf(one.words)
+      mergedLeads.add(rows, one.record)
       if (rows.isFull) await flush()
     }
   })
@@ -202,8 +194,8 @@ async function insertNew(connection: Connection, base: number, staged: number, i
   if (inserted === 0) return 0
   await run(
     connection,
-    `insert into lead_versions (id, lead_id, json)
-     select ${versionId('s.n')}, m.lead_id, s.json
+    `insert into lead_versions (id, lead_id, json, kept, ${contactColumns.join(', ')})
+     select ${versionId('s.n')}, m.lead_id, s.json, s.kept, ${contactColumns.map((name) => `s.${name}`).join(', ')}
      from staged_leads s join matched_leads m on m.n = s.n where m.version_id is null`,
     [base, staged],
   )
@@ -218,7 +210,8 @@ async function updateChanged(
 ): Promise<number> {
   const updated = await run(
     connection,
-    `insert into lead_versions (id, lead_id, json) select ${versionId('n')}, lead_id, json from merged_leads
+    `insert into lead_versions (id, lead_id, json, kept, ${contactColumns.join(', ')})
+     select ${versionId('n')}, lead_id, json, kept, ${contactColumns.join(', ')} from merged_leads
      where version_id is not null`,
     [base, staged],
   )

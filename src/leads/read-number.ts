@@ -2,9 +2,7 @@
  * Reads the numbers of a lead as people write them. docs/feeds.md has the table of the forms, and a test compares this file with it. A
  * text with two readings is not guessed: it has no value.
  */
-
-/** The fields with numbers. The words around a number, and the meaning of its signs, depend on the field. */
-export type NumberField = 'price' | 'sqft' | 'bedrooms' | 'bathrooms' | 'yearBuilt'
+import type { NumberField } from './lead.ts'
 
 /** A longer text is prose. This also bounds the cost of the patterns below. */
 const charsMax = 64
@@ -18,7 +16,7 @@ interface Surroundings {
   isCount?: true
 }
 
-/** In lower case, one space at most between words. */
+/** The words around a number, and the meaning of its signs, depend on the field. In lower case, one space at most between words. */
 const surroundings: Record<NumberField, Surroundings> = {
   price: {
     before: /^(?:us ?\$|usd ?\$?|\$ ?(?:usd)?) ?/,
@@ -69,11 +67,20 @@ function readMixed(text: string): number | undefined {
   return whole + above / below
 }
 
-/** `1,2` is 1.2 if no group is possible: in a count, or before `million`. */
-function readDigits(text: string, { isCount, scale }: { isCount: boolean; scale: number }): string | undefined {
-  if (oneDotGroup.test(text) && !isCount && scale !== 6) return undefined
+/** What the signs in a number may mean. */
+interface Signs {
+  /** Nothing groups its digits. */
+  isCount: boolean
+  /** `1.850` is no 1,850: a dot before three digits may begin a group elsewhere. */
+  dotBeginsDecimals: boolean
+  /** `1,2` is 1.2: fewer than three digits behind a comma may be a group that lost some elsewhere. */
+  commaBeginsDecimals: boolean
+}
+
+function readDigits(text: string, { isCount, dotBeginsDecimals, commaBeginsDecimals }: Signs): string | undefined {
+  if (oneDotGroup.test(text) && !dotBeginsDecimals) return undefined
   if (plain.test(text)) return text
-  if ((isCount || scale > 0) && fewCommaDecimals.test(text)) return text.replace(',', '.')
+  if (fewCommaDecimals.test(text) && commaBeginsDecimals) return text.replace(',', '.')
   if (isCount) return undefined
   if (groupedByCommas.test(text)) return text.replaceAll(',', '')
   if (groupedBySpaces.test(text)) return text.replace(/[ ']/g, '').replace(',', '.')
@@ -96,7 +103,12 @@ export function readNumber(text: string, field: NumberField): number | undefined
   if (word) rest = rest.slice(0, word.index)
   const scale = word ? (/^[kt]/.test(word[1] as string) ? 3 : 6) : 0
   if (isCount && rest.includes('/')) return readMixed(rest)
-  const digits = readDigits(rest, { isCount, scale })
+  // a count has no groups, and `1.250 million` is no 1,250 million
+  const digits = readDigits(rest, {
+    isCount,
+    dotBeginsDecimals: isCount || scale === 6,
+    commaBeginsDecimals: isCount || scale > 0,
+  })
   if (digits === undefined) return undefined
   if (scale === 0) return Number(digits)
   if (digits.includes('e') || Number(digits) >= (scaledMax[scale] as number)) return undefined

@@ -7,8 +7,8 @@ import { leadNumberMax } from '../base/limits.ts'
 import { spellOut } from '../base/printable.ts'
 import { redact, removed } from '../base/redact.ts'
 import { readPostalCode } from '../places/read-postal-code.ts'
-import { isStorable, type LeadField, leadFields } from './lead.ts'
-import { type NumberField, readNumber } from './read-number.ts'
+import { isStorable, type LeadField, leadFields, type NumberField } from './lead.ts'
+import { readNumber } from './read-number.ts'
 
 /** The result of `readValue` for a value that cannot be read. */
 export const unreadable = Symbol('unreadable')

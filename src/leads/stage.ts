@@ -2,8 +2,7 @@
  * Reads the records of a file and copies them into the staging table of an import: good ones as the JSON of a new listing, bad
  * ones with their problem. `merge.ts` then compares them with the stored listings.
  */
-import { hash } from 'node:crypto'
-import { type CopyRows, copyInto } from '../db/copy.ts'
+import { copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import type { Lexemes, Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
@@ -13,14 +12,13 @@ import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { type CommandThatFits, fitting, type Lack, lackError } from '../records/lack.ts'
 import { type RecordFile, type RecordFormat, type RecordReadOptions, readRecords } from '../records/read-records.ts'
 import { type CsvHeader, onOneLine } from '../records/record.ts'
-import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
-import { serialiseUnread } from './examples.ts'
 import type { LeadMap } from './field-map.ts'
 import { houseKey } from './house.ts'
-import { completeLead, givenFields, type Lead, type LeadPatch } from './lead.ts'
+import { completeLead, givenFields, serialiseKept } from './lead.ts'
 import { NeededFields } from './needed-fields.ts'
 import { FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
-import { showValue, type UnreadableValue } from './read-value.ts'
+import { showValue } from './read-value.ts'
+import { type StagedRecord, stagedLeads } from './staged-leads.ts'
 
 /** The outcome of staging one file. */
 export interface Staged {
@@ -61,104 +59,40 @@ async function refuseUseless(connection: Connection, lack: Lack | undefined, opt
   if (!known || known.rowCount === 0) throw lackError(lack, options.commandThatFits ?? importWith)
 }
 
-const columns = [
-  'n',
-  'line',
-  'href_sha256',
-  'postal_key',
-  'given',
-  'json',
-  'json_sha256',
-  'raw',
-  'problem',
-  'unread',
-  'unread_contacts',
-  'search',
-  'house',
-  'city_key',
-]
-
-export const sha256 = (text: string): Buffer => hash('sha256', text, 'buffer')
-
-type Patch = LeadPatch & { href: string }
-
-/** The origin of a row. */
-interface Origin {
-  /** Counts records, from 1. */
-  n: number
-  line: number
-  /** The record as it is shown if it is rejected. */
-  raw: Buffer
-}
-
-const contactCharsMax = 64 * 1024
-
-/** The contact fields of a record that could not be read, as one text; undefined if it has none. */
-function joinUnreadContacts(values: readonly UnreadableValue[]): string | undefined {
-  const contacts = values.filter(({ field }) => field.startsWith('contact')).map(({ value }) => value)
-  return contacts.length === 0 ? undefined : JSON.stringify(contacts).slice(0, contactCharsMax).toWellFormed()
-}
-
-/** A record that may go in. */
-interface GoodRecord {
-  patch: Patch
-  lead: Lead
-  unread: readonly UnreadableValue[]
+/** A row, but for what the words of its page bring. */
+interface Found {
+  row: StagedRecord
   /** Undefined if words are not found while staging; then the house is not found either. */
-  words: Words | undefined
+  words?: Words | undefined
 }
 
-function addRow(
-  rows: CopyRows,
-  { n, line, raw }: Origin,
-  record: GoodRecord,
+/** What is staged of a record: the origin, with its raw text, and its fields or its problem. */
+function toFound(
+  { n, line, raw }: { n: number; line: number; raw: Buffer },
+  picked: Exclude<Picked, { filtered: true }>,
   { lexemes, cityKeys }: Pick<StageOptions, 'lexemes' | 'cityKeys'>,
-): void {
-  const { patch, lead, unread, words } = record
-  const json = JSON.stringify(lead)
-  const key = patch.postalCode === undefined ? undefined : postalKeyOf(lead)
-  rows.begin(columns.length)
-  rows.integer(n)
-  rows.bigint(line)
-  rows.bytea(sha256(patch.href))
-  rows.text(key)
-  rows.integer(givenFields(patch))
-  rows.text(json)
-  rows.bytea(sha256(json))
-  // only a record without a postal code can still be rejected and shown
-  rows.bytea(key === undefined ? raw : undefined)
-  rows.null()
-  rows.text(unread.length === 0 ? undefined : serialiseUnread(unread))
-  rows.text(unread.length === 0 ? undefined : joinUnreadContacts(unread))
-  rows.tsvector(words && lexemes?.lexemesOf(words))
-  // a new listing without a postal code will be rejected
-  rows.bytea(words && key !== undefined ? houseKey(lead) : undefined)
-  rows.text(words && cityKeys.find(lead))
-}
-
-type BadRecord = Problem & { href?: string }
-
-function addBadRow(rows: CopyRows, { n, line, raw }: Origin, problem: BadRecord): void {
-  rows.begin(columns.length)
-  rows.integer(n)
-  rows.bigint(line)
-  rows.bytea(problem.href === undefined ? undefined : sha256(problem.href))
-  for (let nulls = 0; nulls < 4; nulls++) rows.null()
-  rows.bytea(raw)
-  rows.text(serialiseProblem(problem))
-  for (let nulls = 0; nulls < 5; nulls++) rows.null()
-}
-
-/**
- * A record that `--where` does not take, `n` after the last one that it took: an earlier record with its `href` does not count (contract
- * 4.10).
- */
-function addFilteredRow(rows: CopyRows, { n, line, href }: { n: number; line: number; href: string }): void {
-  rows.begin(columns.length)
-  rows.integer(n)
-  rows.bigint(line)
-  rows.bytea(sha256(href))
-  for (let nulls = 3; nulls < columns.length; nulls++) rows.null()
+): Found {
+  if (!('patch' in picked)) return { row: { n, line, href: picked.href, raw, problem: picked } }
+  const { patch, unread } = picked
+  const lead = completeLead(patch)
+  const words = lexemes?.wordsOf(listingWords(lead))
+  const postalKey = patch.postalCode === undefined ? undefined : postalKeyOf(lead)
+  const row: StagedRecord = {
+    n,
+    line,
+    href: patch.href,
+    given: givenFields(patch),
+    unread,
+    lead,
+    kept: serialiseKept(patch),
+    postalKey,
+    // only a record without a postal code can still be rejected and shown
+    raw: postalKey === undefined ? raw : undefined,
+    // a new listing without a postal code will be rejected
+    house: words && postalKey !== undefined ? houseKey(lead) : undefined,
+    cityKey: words && cityKeys.find(lead),
+  }
+  return { row, words }
 }
 
 /** A given postal code must be valid; a missing one may be known from an earlier import. */
@@ -178,7 +112,7 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
   let [staged, filtered] = [0, 0]
   let format: RecordFormat = file.format ?? 'ndjson'
   let header: CsvHeader | undefined
-  await copyInto(connection, `staged_leads (${columns.join(', ')})`, async (rows, flush, broken) => {
+  await copyInto(connection, stagedLeads.target, async (rows, flush, broken) => {
     const signal = options.signal ? AbortSignal.any([options.signal, broken]) : broken
     for await (const page of readRecords(file, { ...options, signal })) {
       format = page.format
@@ -187,34 +121,26 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
       const lack = needs.look(page)
       if (lack) throw lackError(lack, options.commandThatFits ?? importWith)
       lexemes?.trim()
-      const found: { origin: Origin; record: GoodRecord | BadRecord }[] = []
-      const passed: { n: number; line: number; href: string }[] = []
+      const found: Found[] = []
       for (const record of page.records) {
         const picked = checkPostalCode(picker.pick(record))
+        const { line } = record
         if ('filtered' in picked) {
           filtered++
-          if (picked.href !== undefined) passed.push({ n: staged, line: record.line, href: picked.href })
+          // an earlier record with its `href` does not count (contract 4.10)
+          if (picked.href !== undefined) found.push({ row: { n: staged, line, href: picked.href } })
           continue
         }
         needs.count(picked, record)
+        hasUnread ||= 'unread' in picked
         const raw = format === 'json' ? onOneLine(record.raw) : record.raw
-        const origin = { n: ++staged, line: record.line, raw }
-        if ('patch' in picked) {
-          const { patch, unread = [] } = picked
-          hasUnread ||= unread.length > 0
-          const lead = completeLead(patch)
-          const words = lexemes?.wordsOf(listingWords(lead))
-          found.push({ origin, record: { patch, lead, unread, words } })
-        } else found.push({ origin, record: picked })
+        found.push(toFound({ n: ++staged, line, raw }, picked, options))
       }
       await lexemes?.learn()
-      for (const { origin, record } of found) {
-        if ('patch' in record) addRow(rows, origin, record, options)
-        else addBadRow(rows, origin, record)
-        if (rows.isFull) await flush()
-      }
-      for (const one of passed) {
-        addFilteredRow(rows, one)
+      for (const { row, words } of found) {
+        if (row.lead) row.json = JSON.stringify(row.lead)
+        if (words) row.lexemes = lexemes?.lexemesOf(words)
+        stagedLeads.add(rows, row)
         if (rows.isFull) await flush()
       }
       options.onRead?.({ records: staged + filtered, bytesRead: page.bytesRead })

@@ -1,6 +1,6 @@
 /** Finds the listings of an import with an unknown postal code: no query around a place can match them. */
 import type { Connection } from '../db/transaction.ts'
-import type { Lead } from './lead.ts'
+import type { DeliveredLead } from './lead.ts'
 import { showValue } from './read-value.ts'
 
 export const inNoTable = 'is in no table, so only a query for this very code finds the listing'
@@ -19,6 +19,6 @@ export async function findUnplaced(
     [n],
   )
   const { line, json } = found.rows[0] as { line: number; json: string }
-  const value = showValue((JSON.parse(json) as Lead).postalCode, 'postalCode')
+  const value = showValue((JSON.parse(json) as DeliveredLead).postalCode, 'postalCode')
   return { unplaced, first: { line, message: `${inNoTable}: ${value}`, value } }
 }

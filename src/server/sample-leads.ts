@@ -7,7 +7,7 @@ import { sampleTextCharsMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import type { FlatLead, TriggerKind } from '../index.ts'
 import { buildExampleLead } from '../leads/example-lead.ts'
-import type { Lead } from '../leads/lead.ts'
+import type { DeliveredLead } from '../leads/lead.ts'
 import type { Live } from '../matching/listed.ts'
 import { findMatches, isTooSlow, type SearchToMatch } from '../matching/match.ts'
 import type { Kind } from '../triggers/kinds/kind.ts'
@@ -58,7 +58,7 @@ export async function findSampleLeads(
   }: { maxLeadAgeMs: number; sameHouse: Live['sameHouse']; trigger?: TriggerKind },
 ): Promise<FlatLead[]> {
   const kind: Kind = kinds[trigger]
-  const build = (lead: Lead, occurredAt: Date) =>
+  const build = (lead: DeliveredLead, occurredAt: Date) =>
     kind.build(lead, { occurredAt, payload: kind.samplePayload?.(lead) ?? null })
   const began = performance.now()
   const clock = await sql<{ since: Date }>`select now() - ${maxLeadAgeMs} * interval '1 millisecond' as since`.execute(
@@ -84,8 +84,8 @@ export async function findSampleLeads(
 }
 
 /** A sample shows the shape, and answers of many megabytes would wait in memory until they are read. */
-const cutTexts = (lead: Lead): Lead =>
-  Object.fromEntries(Object.entries(lead).map(([name, value]) => [name, cut(value)])) as unknown as Lead
+const cutTexts = (lead: DeliveredLead): DeliveredLead =>
+  Object.fromEntries(Object.entries(lead).map(([name, value]) => [name, cut(value)])) as unknown as DeliveredLead
 
 const cut = (value: unknown) =>
   typeof value === 'string' && value.length > sampleTextCharsMax

@@ -9,7 +9,7 @@ import { readAnswer, secretsOf } from '../deliveries/answer.ts'
 import { parseRetryAfter } from '../http/retry-after.ts'
 import type { TriggerKind } from '../index.ts'
 import type { HookHttp } from '../integrations/hook-http.ts'
-import type { Lead } from '../leads/lead.ts'
+import type { DeliveredLead } from '../leads/lead.ts'
 import type { TriggerEvent } from './kinds/kind.ts'
 import { kinds } from './kinds/kinds.ts'
 
@@ -46,7 +46,7 @@ export function buildTriggerRequest(
   leadJson: string,
   event: TriggerEvent & { kind: TriggerKind },
 ): TriggerRequest {
-  const lead = kinds[event.kind].build(JSON.parse(leadJson) as Lead, event)
+  const lead = kinds[event.kind].build(JSON.parse(leadJson) as DeliveredLead, event)
   const webhookId = `msg_${hash('sha256', `${hook.id}\n${lead.id}\n${lead.occurredAt}`, 'base64url').slice(0, 32)}`
   return { url: hook.url, webhookId, href: lead.href, body: JSON.stringify(lead) }
 }

@@ -1,14 +1,7 @@
 /** What a contact of a listing is, and in which form two of them are the same (contract 3, `leads forget`). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import {
-  contactFieldsOf,
-  findContacts,
-  findContactsOf,
-  parseContact,
-  readContactFields,
-} from '../../src/leads/contacts.ts'
-import { leadFields, serialiseLead } from '../../src/leads/lead.ts'
+import { findContacts, findContactsOf, parseContact } from '../../src/leads/contacts.ts'
 
 const phone = '5125550143'
 const other = '5125550199'
@@ -109,20 +102,6 @@ test('a long text without a contact takes some milliseconds of the processor, no
   }
 })
 
-test('the contact fields stand together in the JSON of a lead, with any other texts', () => {
-  const tricky = '","contactName":"x","address":null\\"\n'
-  const fields = { contactName: tricky, contactPhone: `${tricky}${phone}`, contactEmail: 'owner-1@example.com' }
-  const lead = { href: 'https://listings.example/a', postalCode: '78704', description: tricky, fullAddress: other }
-  for (const given of [fields, {}]) {
-    const json = serialiseLead({ ...lead, ...given, address: tricky })
-    const cut = json.split(',"contactName":')[1]?.split(',"address":')[0] ?? ''
-    const { contactName, contactPhone, contactEmail } = readContactFields(cut)
-    const none = { contactName: null, contactPhone: null, contactEmail: null }
-    assert.deepEqual({ contactName, contactPhone, contactEmail }, { ...none, ...given })
-  }
-  assert.deepEqual(findContactsOf(fields), [phone, 'owner-1@example.com'])
-})
-
 test('a domain that goes on and on is read as fast as any other', () => {
   // each of its signs was tried as the beginning of those at its end: a long one held up an import for minutes
   const tookMs = measureProcessorMs(() => {
@@ -130,14 +109,6 @@ test('a domain that goes on and on is read as fast as any other', () => {
     assert.equal(found?.length, 200_011)
   })
   assert.ok(tookMs < 2_000)
-})
-
-test('SQL cuts the contacts out of the JSON between two keys, so the fields keep their order', () => {
-  const names = leadFields.map(({ name }) => name)
-  const first = names.indexOf('contactName')
-  assert.deepEqual(names.slice(first, first + 3), ['contactName', 'contactPhone', 'contactEmail'])
-  assert.ok(names.indexOf('address') > first)
-  assert.equal(contactFieldsOf('json'), `split_part(split_part(json, ',"contactName":', 2), ',"address":', 1)`)
 })
 
 test('a phone number is found with any blank or sign between its groups, and with other digits beside it', () => {

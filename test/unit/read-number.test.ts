@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { leadFields } from '../../src/leads/lead.ts'
-import { type NumberField, readNumber } from '../../src/leads/read-number.ts'
+import { leadFields, type NumberField } from '../../src/leads/lead.ts'
+import { readNumber } from '../../src/leads/read-number.ts'
 import { isNumberField, readValue } from '../../src/leads/read-value.ts'
 import { findTable, readDocument } from '../support/markdown.ts'
 
@@ -66,21 +66,32 @@ const count = (units: string[]): Write[] => [
   ...units.flatMap((unit) => [(v: number) => `${v} ${unit}`, (v: number) => `${v}${unit}`]),
 ]
 
-/** Fields, the values that they have, and the forms in which these are written. */
-const written: [NumberField, fc.Arbitrary<number>, Write[]][] = [
-  ['price', fc.integer({ min: 10_000, max: 999_999_999 }), priceForms],
-  ['price', fc.integer({ min: 1, max: 9_999 }).map((thousands) => thousands * 1e3), [(v) => `${v / 1e3}K`, (v) => `$${v / 1e3} thousand`]],
-  ['price', fc.integer({ min: 1, max: 99_999 }).map((hundreds) => hundreds * 100), [(v) => `$${(v / 1e3).toFixed(1)}k`]],
-  ['price', fc.integer({ min: 1, max: 999_999 }).map((thousands) => thousands * 1e3), [(v) => `${(v / 1e6).toFixed(3)}M`, (v) => `$${v / 1e6} million`]],
-  ['price', fc.integer({ min: 100_000, max: 99_999_999 }).map((cents) => cents / 100), [(v) => v.toFixed(2), (v) => `$${v.toLocaleString('en-US', { minimumFractionDigits: 2 })}`, (v) => v.toLocaleString('de-DE', { minimumFractionDigits: 2 })]],
-  ['sqft', fc.integer({ min: 1, max: 999_999 }), sqftForms],
-  ['bedrooms', fc.integer({ min: 0, max: 99 }), count(['bd', 'br', 'bed', 'beds', 'bedrooms', 'BDRM', 'bds.'])],
-  ['bathrooms', fc.integer({ min: 1, max: 396 }).map((quarters) => quarters / 4), count(['ba', 'bath', 'Baths', 'bathrooms', 'ba.'])],
-  ['bathrooms', fc.integer({ min: 1, max: 98 }).map((whole) => whole + 0.5), [(v) => `${Math.floor(v)} 1/2`, (v) => `${Math.floor(v)}½`, (v) => `${Math.floor(v)}-1/2 ba`, (v) => `${Math.floor(v)},5`]],
-  ['yearBuilt', fc.integer({ min: 1600, max: 2100 }), [String, comma, (v) => `Built in ${v}`, (v) => `${v}.0`]],
-] // biome-ignore format: a list
+/** Of each field the values that it has, and the forms in which these are written. */
+const formsOf: Record<NumberField, [fc.Arbitrary<number>, Write[]][]> = {
+  price: [
+    [fc.integer({ min: 10_000, max: 999_999_999 }), priceForms],
+    [fc.integer({ min: 1, max: 9_999 }).map((thousands) => thousands * 1e3), [(v) => `${v / 1e3}K`, (v) => `$${v / 1e3} thousand`]],
+    [fc.integer({ min: 1, max: 99_999 }).map((hundreds) => hundreds * 100), [(v) => `$${(v / 1e3).toFixed(1)}k`]],
+    [fc.integer({ min: 1, max: 999_999 }).map((thousands) => thousands * 1e3), [(v) => `${(v / 1e6).toFixed(3)}M`, (v) => `$${v / 1e6} million`]],
+    [fc.integer({ min: 100_000, max: 99_999_999 }).map((cents) => cents / 100), [(v) => v.toFixed(2), (v) => `$${v.toLocaleString('en-US', { minimumFractionDigits: 2 })}`, (v) => v.toLocaleString('de-DE', { minimumFractionDigits: 2 })]],
+  ],
+  sqft: [
+    [fc.integer({ min: 1, max: 999_999 }), sqftForms],
+  ],
+  bedrooms: [
+    [fc.integer({ min: 0, max: 99 }), count(['bd', 'br', 'bed', 'beds', 'bedrooms', 'BDRM', 'bds.'])],
+  ],
+  bathrooms: [
+    [fc.integer({ min: 1, max: 396 }).map((quarters) => quarters / 4), count(['ba', 'bath', 'Baths', 'bathrooms', 'ba.'])],
+    [fc.integer({ min: 1, max: 98 }).map((whole) => whole + 0.5), [(v) => `${Math.floor(v)} 1/2`, (v) => `${Math.floor(v)}½`, (v) => `${Math.floor(v)}-1/2 ba`, (v) => `${Math.floor(v)},5`]],
+  ],
+  yearBuilt: [
+    [fc.integer({ min: 1600, max: 2100 }), [String, comma, (v) => `Built in ${v}`, (v) => `${v}.0`]],
+  ],
+} // biome-ignore format: a list
+const written = fields.flatMap((field) => formsOf[field].map(([values, writes]) => ({ field, values, writes })))
 
-for (const [field, values, writes] of written) {
+for (const { field, values, writes } of written) {
   test(`a ${field} in any form of ${writes.length} is read back, with blanks around it and in any case`, () => {
     fc.assert(
       fc.property(
@@ -104,7 +115,7 @@ test('a range, or anything that makes a number doubtful, is unknown in every for
     (text) => `~${text}`, (text) => `${text}?`, (text) => `${text}+`, (text) => `from ${text}`, (text) => `${text}/mo`, (text) => `€${text}`,
     (text) => `${text}, ${text}`, (text) => `${text} ${text}`, (text) => `${text} or less`, (text) => `<${text}`, (text) => `${text}%`,
   ] // biome-ignore format: a list
-  for (const [field, values, writes] of written) {
+  for (const { field, values, writes } of written) {
     fc.assert(
       fc.property(values, fc.constantFrom(...writes), fc.constantFrom(...doubts), (value, write, doubt) => {
         const text = doubt(write(value))

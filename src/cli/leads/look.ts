@@ -4,7 +4,7 @@ import { numberColumns } from '../../base/table.ts'
 import { findPeriod } from '../../deliveries/runs.ts'
 import { countLeads, type ListedLead, listLeads } from '../../inspect/listings/browse.ts'
 import { type FieldChange, type ShownLead, showLead } from '../../inspect/listings/show-lead.ts'
-import { isLeadField, type Lead, type LeadField } from '../../leads/lead.ts'
+import { contactFields, isLeadField, type Lead, type LeadField } from '../../leads/lead.ts'
 import { parseWhere } from '../../leads/where.ts'
 import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
@@ -15,11 +15,11 @@ interface LookOptions {
   contacts?: true
 }
 
-const contactFields: ReadonlySet<LeadField> = new Set(['contactName', 'contactPhone', 'contactEmail'])
+const contactNames: ReadonlySet<LeadField> = new Set(contactFields)
 
 /** The fields of a lead as `--json` prints them. */
 const shownFields = (lead: Lead, contacts: true | undefined): object =>
-  Object.fromEntries(Object.entries(lead).filter(([name]) => contacts || !contactFields.has(name as LeadField)))
+  Object.fromEntries(Object.entries(lead).filter(([name]) => contacts || !contactNames.has(name as LeadField)))
 
 export async function list(
   { io, open, readSettings }: AtDatabase<'timeZone'>,
@@ -87,7 +87,7 @@ export async function show(
 
 /** Names the field of a changed contact; the contact is shown only with `--contacts`. */
 const hide = (change: FieldChange, contacts: true | undefined): Partial<FieldChange> =>
-  contacts || !contactFields.has(change.field) ? change : { field: change.field }
+  contacts || !contactNames.has(change.field) ? change : { field: change.field }
 
 function toLine({ lead, lastSeenAt, sources, states, owners, ...rest }: ShownLead, contacts: true | undefined): object {
   const versions = states.map(({ since, changes }) => ({ since, changes: changes.map((each) => hide(each, contacts)) }))

@@ -6,13 +6,13 @@ import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
-import type { LeadField } from '../../leads/lead.ts'
+import type { DeliveredField } from '../../leads/lead.ts'
 import { findChanged } from '../explain/deliveries.ts'
 
 /** One listing that differs; `fields` are those that have changed. */
 export type Difference =
   | { type: 'new'; href: string }
-  | { type: 'changed'; href: string; fields: LeadField[] }
+  | { type: 'changed'; href: string; fields: DeliveredField[] }
   /** `href` is null if the listing was erased or pruned. */
   | { type: 'gone'; href: string | null }
 

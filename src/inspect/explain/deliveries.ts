@@ -2,14 +2,14 @@
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
-import { type Lead, type LeadField, leadFields } from '../../leads/lead.ts'
+import { type DeliveredField, type DeliveredLead, deliveredFields } from '../../leads/lead.ts'
 import { findUserDeliveries, type UserDelivery } from '../status/user-deliveries.ts'
 import type { ExplainedListing } from './listing.ts'
 
 /** A delivery that held the listing. */
 export interface ExplainedDelivery extends Omit<UserDelivery, 'recipe'> {
   /** The fields of the listing that have changed since then; empty if there are none. */
-  changed: LeadField[]
+  changed: DeliveredField[]
 }
 
 export interface FoundDeliveries {
@@ -27,9 +27,9 @@ const deliveriesMax = 500
 const versionsMax = 200_000
 
 /** The fields in which two versions of a listing, both as JSON, differ. */
-export function findChanged(then: string, now: string): LeadField[] {
-  const [before, after] = [JSON.parse(then), JSON.parse(now)] as [Lead, Lead]
-  return leadFields.flatMap(({ name }) => (before[name] === after[name] ? [] : [name]))
+export function findChanged(then: string, now: string): DeliveredField[] {
+  const [before, after] = [JSON.parse(then), JSON.parse(now)] as [DeliveredLead, DeliveredLead]
+  return deliveredFields.flatMap(({ name }) => (before[name] === after[name] ? [] : [name]))
 }
 
 /** Finds the JSON of versions of the listing: null if a version is deleted, undefined if it belongs to another listing. */

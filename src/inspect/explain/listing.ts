@@ -4,7 +4,7 @@ import { LeadpushError } from '../../base/errors.ts'
 import type { Database } from '../../db/open.ts'
 import { isErased } from '../../leads/erasures.ts'
 import { hrefSchema } from '../../leads/lead.ts'
-import { sha256 } from '../../leads/stage.ts'
+import { sha256 } from '../../leads/staged-leads.ts'
 
 export interface ExplainedListing {
   leadId: number
@@ -17,6 +17,7 @@ export interface ExplainedListing {
   /** Its place, if no postal code is named after that; else null. */
   cityKey: string | null
   json: string
+  kept: string | null
   /** When its first import began; null: so long ago that the import is deleted. */
   importedAt: Date | null
   seenAt: Date
@@ -45,7 +46,7 @@ export async function findListing(db: Database, href: string): Promise<Explained
   }
   const { rows } = await sql<Omit<ExplainedListing, 'sources'>>`
     select l.id as "leadId", l.version_id as "versionId", coalesce(i.base_version_id, 0) as "baseVersionId", l.postal_key as "postalKey", l.city_key as "cityKey",
-      v.json, v.json::json ->> 'postalCode' as "postalCode", i.started_at as "importedAt", s.seen_at as "seenAt",
+      v.json, v.kept, v.json::json ->> 'postalCode' as "postalCode", i.started_at as "importedAt", s.seen_at as "seenAt",
       s.gone
     from leads l join lead_versions v on v.id = l.version_id left join imports i on i.id = l.first_import_id
       join lead_seen s on s.lead_id = l.id

@@ -7,7 +7,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
-import { type Lead, leadFields } from '../../leads/lead.ts'
+import { type Lead, leadFields, readLead } from '../../leads/lead.ts'
 import { findSources } from '../../leads/lead-sources.ts'
 import { type Condition, holds } from '../../leads/where.ts'
 import { findCounted, isListed, type Live } from '../../matching/listed.ts'
@@ -57,7 +57,9 @@ async function* findHolding(
   const narrowed = conditions.flatMap((condition) => narrow(condition) ?? [])
   const where = narrowed.length > 0 ? sql`and ${sql.join(narrowed, sql` and `)}` : sql``
   // numbers are compared as the text of the JSON
-  const values = conditions.map(({ field }) => sql`v.json::json ->> ${field}::text`)
+  const values = conditions.map(
+    ({ field }) => sql`coalesce(v.json::json ->> ${field}::text, v.kept::json ->> ${field}::text)`,
+  )
   let last = Number.MAX_SAFE_INTEGER
   for (let size = pageFirst; ; size = Math.min(pageMost, size * 2)) {
     signal?.throwIfAborted()
@@ -68,7 +70,7 @@ async function* findHolding(
           select id, version_id from leads l where version_id < ${last} ${where} order by version_id desc limit ${size}
         ) l cross join lateral (
           -- fenced in: each by its key, however few pages the statistics say there are
-          select json from lead_versions where id = l.version_id offset 0
+          select json, kept from lead_versions where id = l.version_id offset 0
         ) v
         order by l.version_id desc
       `.execute(db),
@@ -91,17 +93,17 @@ function isMet(condition: Condition, value: string | null): boolean {
 async function readLeads(db: Database, rows: readonly Row[]): Promise<ListedLead[]> {
   const ids = rows.map(({ id }) => id)
   const { rows: found } = await rideOut(() =>
-    sql<{ id: number; json: string; lastSeenAt: Date }>`
-      select v.lead_id as id, v.json, s.seen_at as "lastSeenAt"
+    sql<{ id: number; json: string; kept: string | null; lastSeenAt: Date }>`
+      select v.lead_id as id, v.json, v.kept, s.seen_at as "lastSeenAt"
       from unnest(${rows.map((row) => row.version_id)}::bigint[]) with ordinality as g (version_id, n)
-        cross join lateral (select lead_id, json from lead_versions where id = g.version_id offset 0) v
+        cross join lateral (select lead_id, json, kept from lead_versions where id = g.version_id offset 0) v
         cross join lateral (select seen_at from lead_seen where lead_id = v.lead_id offset 0) s
       order by g.n
     `.execute(db),
   )
   const sources = await rideOut(() => findSources(db, ids))
-  return found.map(({ id, json, lastSeenAt }) => ({
-    lead: JSON.parse(json) as Lead,
+  return found.map(({ id, json, kept, lastSeenAt }) => ({
+    lead: readLead({ json, kept }),
     lastSeenAt,
     sources: sources.get(id) ?? [],
   }))

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
-import { type Lead, type LeadField, leadFields } from '../../leads/lead.ts'
+import { type Lead, type LeadField, leadFields, readLead, type StoredJson } from '../../leads/lead.ts'
 import { findSources } from '../../leads/lead-sources.ts'
 import { findListing } from '../explain/listing.ts'
 import { findOwners, type Owners } from './owners.ts'
@@ -51,8 +51,8 @@ const statesShown = 50
 
 /** Throws `usage` if there is no such listing. */
 export async function showLead(db: Database, href: string): Promise<ShownLead> {
-  const { leadId, versionId, json, importedAt, seenAt, gone } = await rideOut(() => findListing(db, href))
-  const states = await findStates(db, { leadId, versionId, json, importedAt })
+  const { leadId, versionId, json, kept, importedAt, seenAt, gone } = await rideOut(() => findListing(db, href))
+  const states = await findStates(db, { leadId, versionId, json, kept, importedAt })
   const { rows } = await rideOut(() =>
     sql<ShownLead['place']>`
       select l.postal_key as "postalKey", p.city, p.state, p.country, p.latitude, p.longitude
@@ -62,29 +62,28 @@ export async function showLead(db: Database, href: string): Promise<ShownLead> {
   const sources = await rideOut(() => findSources(db, [leadId]))
   const unknown = { postalKey: '', city: null, state: null, country: null, latitude: null, longitude: null }
   return {
-    ...{ lead: JSON.parse(json) as Lead, lastSeenAt: seenAt, sources: sources.get(leadId) ?? [], gone, importedAt },
+    ...{ lead: readLead({ json, kept }), lastSeenAt: seenAt, sources: sources.get(leadId) ?? [], gone, importedAt },
     ...{ states: states.slice(0, statesShown), moreVersions: states.length > statesShown },
     place: rows[0] ?? unknown,
     owners: await findOwners(db, leadId),
   }
 }
 
-interface Now {
+interface Now extends StoredJson {
   leadId: number
   versionId: number
-  json: string
   importedAt: Date | null
 }
 
 /** The states, the newest first: one more than are shown, if there are more. */
-async function findStates(db: Database, { leadId, versionId, json, importedAt }: Now): Promise<LeadState[]> {
+async function findStates(db: Database, { leadId, versionId, json, kept, importedAt }: Now): Promise<LeadState[]> {
   const { rows } = await rideOut(() =>
-    sql<{ id: number; json: string; supersededAt: Date }>`
-      select id, json, superseded_at as "supersededAt" from lead_versions
+    sql<StoredJson & { id: number; supersededAt: Date }>`
+      select id, json, kept, superseded_at as "supersededAt" from lead_versions
       where lead_id = ${leadId} and superseded_at is not null order by id desc limit ${statesShown + 1}
     `.execute(db),
   )
-  const all = [{ id: versionId, json }, ...rows]
+  const all = [{ id: versionId, json, kept }, ...rows]
   const isFirst = await isOfFirstImport(db, leadId, all.at(-1)?.id ?? versionId)
   return all.map((state, at) => {
     const before = rows[at]
@@ -92,7 +91,7 @@ async function findStates(db: Database, { leadId, versionId, json, importedAt }:
       versionId: state.id,
       // each state began when it replaced the one before
       since: before?.supersededAt ?? (isFirst && at < statesShown ? importedAt : null),
-      changes: before === undefined ? [] : findChanges(JSON.parse(before.json), JSON.parse(state.json)),
+      changes: before === undefined ? [] : findChanges(readLead(before), readLead(state)),
     }
   })
 }

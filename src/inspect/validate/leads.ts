@@ -2,7 +2,6 @@
  * Checks every listing for `validate`: whether its JSON is a lead by contract 4.2, fits into a request, and agrees with the
  * columns beside it. It reads pages of bounded bytes, however large a listing is.
  */
-import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import { formatPath } from '../../base/errors.ts'
 import { describeIssues } from '../../base/issues.ts'
@@ -11,8 +10,9 @@ import { oneAhead } from '../../base/one-ahead.ts'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { countBodyBytes } from '../../deliveries/body.ts'
-import { deliveredLeadSchema, type Lead } from '../../leads/lead.ts'
+import { type DeliveredLead, deliveredLeadSchema } from '../../leads/lead.ts'
 import { showValue } from '../../leads/read-value.ts'
+import { hashOf, sha256 } from '../../leads/staged-leads.ts'
 import { inNoTable } from '../../leads/unplaced.ts'
 import { type CityKeys, findCityKeys } from '../../places/city-keys.ts'
 import { postalKeyOf } from '../../places/postal-key.ts'
@@ -29,6 +29,7 @@ interface LeadRow {
   lead_id: number | null
   superseded: boolean
   json: string | null
+  kept: string | null
   bytes: number | null
   seen: boolean
   gone: boolean | null
@@ -52,7 +53,7 @@ async function findPage(db: Database, lastId: number): Promise<LeadRow[]> {
   const { rows } = await rideOut(() =>
     sql<LeadRow>`
       select * from (
-        select l.id, l.href_sha256, l.json_sha256, l.postal_key, l.city_key, v.lead_id, v.superseded_at is not null as superseded, v.json,
+        select l.id, l.href_sha256, l.json_sha256, l.postal_key, l.city_key, v.lead_id, v.superseded_at is not null as superseded, v.json, v.kept,
           v.bytes, s.lead_id is not null as seen, s.gone,
           (select bool_and(m.gone_at is not null) from lead_sources m where m.lead_id = l.id) as left,
           exists (select from postal_codes c where c.code = l.postal_key) as placed,
@@ -79,8 +80,6 @@ async function* readPages(db: Database): AsyncGenerator<LeadRow[]> {
   }
 }
 
-const sha256 = (text: string) => hash('sha256', text, 'buffer')
-
 function parse(json: string): unknown {
   try {
     return JSON.parse(json)
@@ -92,7 +91,7 @@ function parse(json: string): unknown {
 function checkLead(row: LeadRow, cityKeys: CityKeys): Finding[] {
   const found: Finding[] = []
   const value = row.json === null ? undefined : parse(row.json)
-  const href = (value as Partial<Lead> | null | undefined)?.href
+  const href = (value as Partial<DeliveredLead> | null | undefined)?.href
   const where = typeof href === 'string' ? `lead ${href}` : `lead number ${row.id}`
   const add = (path: string, what: string, toDo: string, level: Level = 'problem') => {
     found.push({ level, code: 'lead', where, path, what, toDo })
@@ -107,7 +106,8 @@ function checkLead(row: LeadRow, cityKeys: CityKeys): Finding[] {
     return found
   }
   if (row.lead_id !== row.id || row.superseded) add('', 'has the version of another listing, or an old one', restore)
-  if (!sha256(row.json).equals(row.json_sha256)) add('', 'has other JSON than the import wrote', restore)
+  if (!hashOf({ json: row.json, kept: row.kept }).equals(row.json_sha256))
+    add('', 'has other JSON than the import wrote', restore)
   if (countBodyBytes(1, shortestQueryBytes, 1, row.bytes) > bodyBytesMax) {
     const message = `has ${row.bytes} bytes of JSON: no request of ${bodyBytesMax} bytes has room for it, so it is left out`
     add('', message, 'Import it again with a shorter description.')

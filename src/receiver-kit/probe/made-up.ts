@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { hrefBytesMax } from '../../base/limits.ts'
-import { completeLead, type Lead, type LeadPatch } from '../../leads/lead.ts'
+import { completeLead, type DeliveredLead, type LeadPatch } from '../../leads/lead.ts'
 import type { Query } from '../../users/query.ts'
 
 const madeUpHref = 'https://example.com/leadpush-probe/'
@@ -20,10 +20,10 @@ export interface MadeUp {
   /** Marks the hrefs and keys of one probe. */
   id: string
   /** A listing with every field; the same name makes the same listing. */
-  lead(name: string | number, patch?: Partial<Lead>): Lead
+  lead(name: string | number, patch?: Partial<DeliveredLead>): DeliveredLead
   /** A listing with the required fields alone. */
-  bareLead(name: string): Lead
-  leads(name: string, count: number): Lead[]
+  bareLead(name: string): DeliveredLead
+  leads(name: string, count: number): DeliveredLead[]
   newKey(): string
 }
 
@@ -68,7 +68,7 @@ export function buildBody(queryList: readonly Query[], fsbos: readonly object[])
 }
 
 /** A body of exactly `length` bytes: its leads' descriptions are made longer, all about alike. */
-export function buildBodyOf(length: number, queries: readonly Query[], leads: readonly Lead[]): Buffer {
+export function buildBodyOf(length: number, queries: readonly Query[], leads: readonly DeliveredLead[]): Buffer {
   const missing = length - buildBody(queries, leads).length
   const each = Math.floor(missing / leads.length)
   const rest = missing - each * leads.length

@@ -5,7 +5,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
-import type { Lead } from '../../leads/lead.ts'
+import type { DeliveredLead } from '../../leads/lead.ts'
 import type { DeliveryHead } from './check-request.ts'
 
 /** How many leads of a delivery were new, changed or unchanged, and how many values the null rule kept. */
@@ -62,7 +62,7 @@ export async function claimDelivery(db: Database, head: DeliveryHead, bytes: Buf
 export async function applyDelivery(
   db: Database,
   head: DeliveryHead,
-  leads: readonly Lead[],
+  leads: readonly DeliveredLead[],
   claim: string,
 ): Promise<Applied | undefined> {
   const user = sha256(head.receiverKey)

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import type { RawBuilder } from 'kysely'
 import * as z from 'zod'
 import type { FlatLead, TriggerKind } from '../../index.ts'
-import { deliveredLeadShape, type Lead, leadFields, textSchema } from '../../leads/lead.ts'
+import { type DeliveredLead, deliveredFields, deliveredLeadShape, textSchema } from '../../leads/lead.ts'
 
 /** The event of a trigger: its time, and the data that the kind keeps of it; null if the lead says everything. */
 export interface TriggerEvent {
@@ -37,9 +37,9 @@ export interface Kind<Name extends string = string> {
   /** SQL: the fate of trigger `t`, whose lead has the row `s` of `lead_seen`. Without it a trigger waits until its lead is live. */
   fate?: RawBuilder<Fate>
   /** The body. Its `id` follows from the event alone. */
-  build(lead: Lead, event: TriggerEvent): FlatLead
+  build(lead: DeliveredLead, event: TriggerEvent): FlatLead
   /** A made-up payload for a sample of the shape, if the event has one. */
-  samplePayload?(lead: Lead): TriggerEvent['payload']
+  samplePayload?(lead: DeliveredLead): TriggerEvent['payload']
   words: {
     /** `A new lead to a hook`: the title of the request. */
     what: string
@@ -48,12 +48,13 @@ export interface Kind<Name extends string = string> {
   }
 }
 
-const fieldsOf = (lead: Lead) => Object.fromEntries(leadFields.map(({ name }) => [name, lead[name] ?? null]))
+const fieldsOf = (lead: DeliveredLead) =>
+  Object.fromEntries(deliveredFields.map(({ name }) => [name, lead[name] ?? null]))
 
 /** The flat object of a kind; `id`: the texts and numbers from which its id follows; `own`: its own fields. */
 export const flatten = (
   trigger: TriggerKind,
-  lead: Lead,
+  lead: DeliveredLead,
   { occurredAt }: TriggerEvent,
   id: readonly (string | number)[],
   own: object = {},

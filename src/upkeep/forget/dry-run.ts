@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { findPendingWith } from '../../deliveries/erased-deliveries.ts'
-import { contactFieldsOf, noContact } from '../../leads/contacts.ts'
+import { hasContact } from '../../leads/contacts.ts'
 import { findVersions, type LookOptions } from './find-listings.ts'
 import type { MeantVersion, Target } from './target.ts'
 import { Totals } from './totals.ts'
@@ -23,7 +23,7 @@ async function countFound(db: Database, target: Target, found: readonly MeantVer
   const [whole, redacted] = [idsOf(false), idsOf(true)]
   const { rows } = await sql<{ id: number }>`
     select id from lead_versions where superseded_at is not null and (lead_id = any (${whole}) or lead_id = any (${redacted})
-      and ${sql.raw(contactFieldsOf('json'))} not like ${sql.raw(noContact)})
+      and ${sql.raw(hasContact('lead_versions'))})
   `.execute(db)
   const alone = found.filter(({ leadId }) => !meant.has(leadId))
   const triggers = await sql<{ n: number }>`

@@ -4,7 +4,8 @@
  */
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
-import { contactFieldsOf, noContact, withoutContacts } from '../../leads/contacts.ts'
+import { hasContact, withoutContacts } from '../../leads/contacts.ts'
+import { hashOfStored } from '../../leads/staged-leads.ts'
 import type { MeantVersion } from './target.ts'
 
 /** What took the place of redacted versions. */
@@ -22,12 +23,12 @@ export async function redactListings(db: Database, versions: readonly MeantVersi
   // the listings keep their order among each other
   const { rows } = await sql<{ old: number; id: number }>`
     with made as materialized (
-      select old.id as old, old.lead_id, ${sql.raw(withoutContacts('old.json'))} as json, nextval('lead_version_ids') as id
+      select old.id as old, old.lead_id, ${sql.raw(withoutContacts('old.json'))} as json, old.kept, nextval('lead_version_ids') as id
       from (select * from lead_versions where id = any (${ids}) order by id) old
     ),
-    inserted as (insert into lead_versions (id, lead_id, json) select id, lead_id, json from made),
+    inserted as (insert into lead_versions (id, lead_id, json, kept) select id, lead_id, json, kept from made),
     updated as (
-      update leads l set version_id = m.id, json_sha256 = sha256(convert_to(m.json, 'UTF8')) from made m where l.id = m.lead_id
+      update leads l set version_id = m.id, json_sha256 = ${sql.raw(hashOfStored('m.json', 'm.kept'))} from made m where l.id = m.lead_id
     )
     select old, id from made
   `.execute(db)
@@ -35,7 +36,7 @@ export async function redactListings(db: Database, versions: readonly MeantVersi
   // their triggers stay: one whose version is gone is sent as the listing is by then
   const superseded = await sql<{ id: number }>`
     delete from lead_versions where superseded_at is not null and lead_id = any (${versions.map(({ leadId }) => leadId)})
-      and ${sql.raw(contactFieldsOf('json'))} not like ${sql.raw(noContact)}
+      and ${sql.raw(hasContact('lead_versions'))}
     returning id
   `.execute(db)
   return { by, superseded: superseded.rows.map(({ id }) => id) }

@@ -4,7 +4,15 @@
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
-import { contactFieldsOf, findContactsOf, noContact, readContactFields } from '../../leads/contacts.ts'
+import {
+  boundedContacts,
+  type ContactRow,
+  contactColumns,
+  contactsOf,
+  contactText,
+  findContactsOf,
+  hasContact as hasContactIn,
+} from '../../leads/contacts.ts'
 import type { Erasure } from '../../leads/erasures.ts'
 import { findHits, type MarkKinds, type MarkTable, markOfHref, marksOfFields } from '../../leads/marks.ts'
 
@@ -24,19 +32,21 @@ export interface Target {
   find(db: Database, which: RawBuilder<boolean>): Promise<MeantVersion[]>
 }
 
-/** SQL: `fields` where they may hold the contact (some that do not pass, too), else null. */
-function mayHold(contact: string): RawBuilder<string | null> {
+/** SQL: whether `fields` may hold the contact (some that do not pass, too). */
+function mayHold(contact: string): RawBuilder<boolean> {
   const holds = contact.includes('@')
     ? sql`position(${contact} in lower(fields collate "C")) > 0`
     : // most fields lack these digits in this order, which is ten times faster to see
       sql`fields like ${`%${[...contact].join('%')}%`}
         and position(${contact} in regexp_replace(fields, '[^0-9]', '', 'g')) > 0`
-  // beyond ASCII, and where JSON escapes a character as a number, only the process can tell
-  return sql`case when (${holds}) or octet_length(fields) <> length(fields) or position('\\u' in fields) > 0 then fields end`
+  // beyond ASCII only the process can tell
+  return sql`((${holds}) or octet_length(fields) <> length(fields))`
 }
 
-const contactFields = sql.raw(contactFieldsOf('t.json'))
-const hasContact = sql<boolean>`${contactFields} not like ${sql.raw(noContact)}`
+const contacts = sql.raw(contactColumns.map((name) => `t.${name}`).join(', '))
+const hasContact = sql<boolean>`${sql.raw(hasContactIn('t'))}`
+/** The `href` in the JSON, as it is written there: inside a string every quote is escaped, so the first such key is the field. */
+const hrefInJson = sql<string>`substring(t.json from '"href":"((?:[^"\\\\]|\\\\.)*)"')`
 
 /** One `href`, or one contact. */
 export class OneTarget implements Target {
@@ -57,10 +67,9 @@ export class OneTarget implements Target {
   }
 
   private async findHref(db: Database, href: string, which: RawBuilder<boolean>): Promise<Found[]> {
-    // `href` is the first field of the JSON
-    const begin = `{"href":${JSON.stringify(href)},`
+    const field = `"href":${JSON.stringify(href)}`
     const { rows } = await sql<Found>`
-      select t.id, t.lead_id as "leadId" from lead_versions t where ${which} and starts_with(t.json, ${begin})
+      select t.id, t.lead_id as "leadId" from lead_versions t where ${which} and position(${field} in t.json) > 0
         and (${!this.redacts} or ${hasContact})
     `.execute(db)
     return rows
@@ -70,15 +79,14 @@ export class OneTarget implements Target {
 type Found = Pick<MeantVersion, 'id' | 'leadId'>
 
 async function findContact(db: Database, contact: string, which: RawBuilder<boolean>): Promise<Found[]> {
-  const { rows } = await sql<Found & { fields: string }>`
-    select id, lead_id as "leadId", fields from (
-      select id, lead_id, ${mayHold(contact)} as fields from (
-        select t.id, t.lead_id, ${contactFields} as fields from lead_versions t where ${which} offset 0
-      ) cut
-    ) candidates where fields is not null
+  const { rows } = await sql<Found & ContactRow>`
+    select id, "leadId", ${sql.raw(contactColumns.join(', '))} from (
+      select t.id, t.lead_id as "leadId", ${contacts}, ${sql.raw(contactText('t'))} as fields
+      from lead_versions t where ${which} and ${hasContact} offset 0
+    ) t where ${mayHold(contact)}
   `.execute(db)
   return rows
-    .filter(({ fields }) => findContactsOf(readContactFields(fields)).includes(contact))
+    .filter((row) => findContactsOf(contactsOf(row)).includes(contact))
     .map(({ id, leadId }) => ({ id, leadId }))
 }
 
@@ -87,9 +95,10 @@ const rowsPerLook = 2_000
 /** Larger contact fields are read one by one. */
 const fieldBytesMax = 8 * 1024
 
-interface ListedRow extends Found {
-  head: string | null
-  fields: string | null
+interface ListedRow extends Found, ContactRow {
+  /** As the JSON has it; null where none is looked for. */
+  href: string | null
+  small: boolean
   hasContact: boolean
 }
 
@@ -108,11 +117,9 @@ export class ListTarget implements Target {
   async find(db: Database, which: RawBuilder<boolean>): Promise<MeantVersion[]> {
     const { href } = this.kinds
     const { rows } = await sql<ListedRow>`
-      select id, "leadId", head, "hasContact", case when octet_length(fields) <= ${fieldBytesMax} then fields end as fields from (
-        select t.id, t.lead_id as "leadId", case when ${href} then split_part(t.json, ',"postalCode":', 1) end as head,
-          ${contactFields} as fields, ${hasContact} as "hasContact"
-        from lead_versions t where ${which} offset 0
-      ) cut where ${href} or "hasContact"
+      select t.id, t.lead_id as "leadId", case when ${href} then ${hrefInJson} end as href, ${hasContact} as "hasContact",
+        ${sql.raw(boundedContacts('t', fieldBytesMax))}
+      from lead_versions t where ${which} and (${href} or ${hasContact})
     `.execute(db)
     const meant: MeantVersion[] = []
     for (let at = 0; at < rows.length; at += rowsPerLook) {
@@ -131,17 +138,14 @@ export class ListTarget implements Target {
     })
   }
 
-  private async marksOf(db: Database, { id, head, fields, hasContact }: ListedRow): Promise<Buffer[]> {
-    const ofHref = head === null ? [] : [markOfHref(this.key, JSON.parse(`${head}}`).href)]
-    if (!hasContact) return ofHref
-    const json = fields ?? (await readLargeFields(db, id))
-    return [...ofHref, ...marksOfFields(this.key, readContactFields(json), this.kinds)]
+  private async marksOf(db: Database, row: ListedRow): Promise<Buffer[]> {
+    const ofHref = row.href === null ? [] : [markOfHref(this.key, JSON.parse(`"${row.href}"`))]
+    const found = row.hasContact && !row.small ? await readLargeContacts(db, row.id) : row
+    return found ? [...ofHref, ...marksOfFields(this.key, contactsOf(found), this.kinds)] : ofHref
   }
 }
 
-async function readLargeFields(db: Database, id: number): Promise<string> {
-  const { rows } = await sql<{ fields: string }>`
-    select ${contactFields} as fields from lead_versions t where t.id = ${id}
-  `.execute(db)
-  return rows[0]?.fields ?? 'null'
+async function readLargeContacts(db: Database, id: number): Promise<ContactRow | undefined> {
+  const { rows } = await sql<ContactRow>`select ${contacts} from lead_versions t where t.id = ${id}`.execute(db)
+  return rows[0]
 }
