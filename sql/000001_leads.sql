@@ -94,7 +94,7 @@ create index lead_versions_by_lead on lead_versions (lead_id) where superseded_a
 
 -- What imports changed of listings that triggers tell of, which must not need versions that may be gone. A row of the kind
 -- `price_change` has both prices as its payload, null where one was unknown; of `lead_gone` the import is the complete one that lacked
--- the listing. That a listing came in stands in `leads` alone.
+-- the listing. A row of `lead_back` is of a listing that was gone and is back, with the import and the time of its going as payload. That a listing came in stands in `leads` alone.
 create table lead_events (
   -- its place among the versions: of a price_change the version with the new price, else a number of its own
   version_id bigint primary key,

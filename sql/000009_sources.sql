@@ -15,6 +15,10 @@ create table lead_sources (
   source_id integer not null,
   -- when a complete import of the source first lacked the listing; null: the source has it
   gone_at timestamptz,
+  -- the import that brought the listing to the source, or since which it is gone: of several sources the first has the lowest
+  since_import_id bigint not null default 0,
+  -- which fields its records gave since then, as `givenFields` in the code: of these the first source decides
+  given integer not null default 0,
   primary key (lead_id, source_id)
 );
 

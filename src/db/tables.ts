@@ -39,8 +39,20 @@ export interface Tables {
     gone: Defaulted<boolean>
   }
   sources: { id: GeneratedAlways<number>; name: string; imported_at: Date; completed_at: Date | null }
-  lead_sources: { lead_id: number; source_id: number; gone_at: Date | null }
-  lead_events: { version_id: number; import_id: number; lead_id: number; kind: TriggerKind; payload: object | null }
+  lead_sources: {
+    lead_id: number
+    source_id: number
+    gone_at: Date | null
+    since_import_id: Defaulted<number>
+    given: Defaulted<number>
+  }
+  lead_events: {
+    version_id: number
+    import_id: number
+    lead_id: number
+    kind: TriggerKind | 'lead_back'
+    payload: object | null
+  }
   lead_versions: {
     id: number
     lead_id: number

@@ -85,7 +85,7 @@ async function stageAndMerge(
     staged: staged.staged,
     hasUnread,
     isDryRun: options.isDryRun,
-    notes: options.source !== undefined,
+    source: options.source?.name,
     cityKeys: options.cityKeys,
     onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
   })

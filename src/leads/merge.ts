@@ -14,7 +14,7 @@ import { contactColumns } from './contacts.ts'
 import { dropErased, findHitsAmong } from './erasures.ts'
 import { houseKey } from './house.ts'
 import { type Lead, mergeLead, priceField, readLead, requiredFields, serialiseKept, serialiseLead } from './lead.ts'
-import { notePresent, noteRejected } from './sources.ts'
+import { decidedFields, findSourceId, notePresent, noteRejected } from './sources.ts'
 import { type MergedRecord, mergedLeads } from './staged-leads.ts'
 import { dropErasedUnread } from './unread-contacts.ts'
 
@@ -37,8 +37,8 @@ export interface MergeOptions {
   isDryRun?: boolean | undefined
   hasUnread: boolean
   onRejected: RejectOptions['onRejected']
-  /** Whether to note which listings the file has. */
-  notes: boolean
+  /** The name of the source whose listings the file has: they are noted. */
+  source: string | undefined
   cityKeys: CityKeys
 }
 
@@ -84,7 +84,7 @@ async function match(connection: Connection): Promise<void> {
      -- looked up once, not for each row
      select s.n, coalesce(l.id, nextval((select pg_get_serial_sequence('leads', 'id')::regclass))), l.version_id,
        coalesce(l.json_sha256 = s.json_sha256, false), bit_count((s.given & ~ ${requiredFields})::bit(32)),
-       s.given & ${priceField} <> 0,
+       s.given,
        s.postal_key is null or s.postal_key in (select code from postal_codes)
      from staged_leads s left join leads l on l.href_sha256 = s.href_sha256
      -- ids rise with the place in the file: of a house the lowest was imported first
@@ -103,13 +103,18 @@ interface ChangedRow {
   /** Null where the listing is new. */
   current: string | null
   current_kept: string | null
+  /** The fields that sources know which had the listing before this one. */
+  decided: number
 }
 
 /**
  * Takes changed records, and new ones whose words were not staged, through the process, in buckets: applies the null rule, and
  * finds the words to search. `merged_leads` then holds what they bring; the JSON of a new one stays in `staged_leads`.
  */
-async function mergeChanged(connection: Connection, cityKeys: CityKeys): Promise<void> {
+async function mergeChanged(
+  connection: Connection,
+  { cityKeys, source }: Pick<MergeOptions, 'cityKeys' | 'source'>,
+): Promise<void> {
   const changed = await run(
     connection,
     `insert into changed_leads
@@ -123,12 +128,14 @@ async function mergeChanged(connection: Connection, cityKeys: CityKeys): Promise
     'select distinct bucket from changed_leads order by bucket',
   )
   const lexemes = new Lexemes(connection)
+  const sourceId = await findSourceId(connection, source)
   for (const { bucket } of buckets.rows) {
     const { rows } = await connection.query<ChangedRow>(
-      `select c.n, c.lead_id, c.version_id, s.given, s.json as later, s.kept as later_kept, v.json as current, v.kept as current_kept
+      `select c.n, c.lead_id, c.version_id, s.given, s.json as later, s.kept as later_kept, v.json as current, v.kept as current_kept,
+         coalesce((${decidedFields('c.lead_id', '$2')}), 0) as decided
        from changed_leads c join staged_leads s on s.ctid = c.staged left join lead_versions v on v.id = c.version_id
        where c.bucket = $1 order by c.n`,
-      [bucket],
+      [bucket, sourceId],
     )
     await writeMerged(connection, rows, { lexemes, cityKeys })
   }
@@ -149,7 +156,7 @@ function mergeRow(row: ChangedRow, lexemes: Lexemes, cityKeys: CityKeys): Merged
   if (row.current === null)
     return { record: { ...origin, ...keysOf(later) }, words: lexemes.wordsOf(listingWords(later)) }
   const current = readLead({ json: row.current, kept: row.current_kept })
-  const lead = mergeLead(current, later, row.given)
+  const lead = mergeLead(current, later, row.given & ~row.decided)
   const [json, kept] = [serialiseLead(lead), serialiseKept(lead)]
   if (json === row.current && (kept ?? null) === row.current_kept) return undefined
   const words = listingWords(lead)
@@ -252,12 +259,12 @@ async function touchSeen(connection: Connection, at: string): Promise<number> {
   await run(
     connection,
     `insert into lead_seen (lead_id, seen_at, filled, price_known)
-     select lead_id, $1, filled, has_price from matched_leads where version_id is null`,
+     select lead_id, $1, filled, given & ${priceField} <> 0 from matched_leads where version_id is null`,
     [at],
   )
   return run(
     connection,
-    `update lead_seen l set seen_at = $1, filled = m.filled, price_known = l.price_known or m.has_price
+    `update lead_seen l set seen_at = $1, filled = m.filled, price_known = l.price_known or m.given & ${priceField} <> 0
      from matched_leads m where m.version_id is not null and l.lead_id = m.lead_id`,
     [at],
   )
@@ -275,7 +282,7 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   const reject = { table: 'staged_leads', onRejected }
   const repeated = await dropRepeated(connection)
   const findErased = (rejects: readonly { raw: Buffer }[]) => findHitsAmong(connection, rejects)
-  if (options.notes) await noteRejected(connection)
+  if (options.source !== undefined) await noteRejected(connection)
   // records that are bad by themselves can be rejected before the lock
   const bad = await rejectStaged(connection, { ...reject, findErased })
   await run(connection, 'select pg_advisory_xact_lock($1)', [locks.leadsImport])
@@ -298,8 +305,8 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   const noPlace = { path: 'postalCode', message: missing }
   const rejected = bad.rejected + (await rejectFound(connection, isUnknown, noPlace, reject))
   await match(connection)
-  if (options.notes) await notePresent(connection)
-  await mergeChanged(connection, options.cityKeys)
+  if (options.source !== undefined) await notePresent(connection)
+  await mergeChanged(connection, options)
   if (options.isDryRun) {
     const { inserted, updated } = await countMerged(connection)
     const unchanged = staged - erased - rejected - repeated - inserted - updated

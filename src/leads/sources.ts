@@ -37,9 +37,29 @@ export async function noteRejected(connection: Connection): Promise<void> {
 /** Notes the listings of the file that was merged. */
 export async function notePresent(connection: Connection): Promise<void> {
   await connection.query(`
-    insert into present_leads select lead_id from matched_leads
-    union all select l.id from rejected_hrefs r join leads l on l.href_sha256 = r.href_sha256`)
+    insert into present_leads select lead_id, given from matched_leads
+    union all select l.id, 0 from rejected_hrefs r join leads l on l.href_sha256 = r.href_sha256`)
 }
+
+/** The id of a source; null where it has none yet, or `name` is undefined. */
+export async function findSourceId(connection: Connection, name: string | undefined): Promise<number | null> {
+  if (name === undefined) return null
+  const { rows } = await connection.query<{ id: number }>('select id from sources where name = $1', [name])
+  // of a new source all others come first
+  return rows[0]?.id ?? 0
+}
+
+/**
+ * SQL: the fields of a listing that other sources decide, as bits: those that a source gave which has it, and had it before this one did.
+ * Null where `sourceId` is: records of no source replace what is known.
+ */
+export const decidedFields = (leadId: string, sourceId: string) => `
+  select bit_or(m.given) from lead_sources m
+  where m.lead_id = ${leadId} and m.gone_at is null and m.source_id <> ${sourceId}::integer
+    and m.since_import_id < coalesce((
+      select own.since_import_id from lead_sources own
+      where own.lead_id = ${leadId} and own.source_id = ${sourceId}::integer and own.gone_at is null
+    ), ${Number.MAX_SAFE_INTEGER})`
 
 /** The source, and the time of its import, to the microsecond. `ended`: the import finished. */
 async function recordSource(
@@ -60,18 +80,21 @@ async function recordSource(
 }
 
 /**
- * Makes `source_changes`: the differences between the noted listings and those of the source. One pass over both, however often the same
- * listings come.
+ * Makes `source_changes`: the differences between the noted listings and those of the source. The files of a `complete` import take one
+ * pass over both; of others each noted listing is looked up.
  */
-async function compare(connection: Connection, sourceId: number): Promise<void> {
+async function compare(connection: Connection, sourceId: number, complete: boolean): Promise<void> {
   await connection.query(
-    `create temp table source_changes (lead_id bigint not null, present boolean not null, known boolean not null) on commit drop`,
+    `create temp table source_changes (
+       lead_id bigint not null, present boolean not null, known boolean not null, given integer not null
+     ) on commit drop`,
   )
   await connection.query(
     `insert into source_changes
-     select coalesce(p.lead_id, m.lead_id), p.lead_id is not null, m.lead_id is not null
-     from present_leads p full join (select lead_id, gone_at from lead_sources where source_id = $1) m on m.lead_id = p.lead_id
-     where m.lead_id is null or (p.lead_id is null) <> (m.gone_at is not null)`,
+     select coalesce(p.lead_id, m.lead_id), p.lead_id is not null, m.lead_id is not null, coalesce(p.given, 0)
+     from (select lead_id, bit_or(given) as given from present_leads group by lead_id) p
+       ${complete ? 'full' : 'left'} join (select * from lead_sources where source_id = $1) m on m.lead_id = p.lead_id
+     where m.lead_id is null or (p.lead_id is null) <> (m.gone_at is not null) or p.given & ~m.given <> 0`,
     [sourceId],
   )
   await connection.query('analyze source_changes')
@@ -105,27 +128,41 @@ async function guardSource(
   )
 }
 
+/** SQL: the import under way, the last one of its files so far. Imports take turns. */
+const thisImport = '(select max(id) from imports)'
+
 /** Records that the source has the noted listings. A listing that had disappeared from it is live again. */
 async function attach(connection: Connection, sourceId: number): Promise<void> {
   await connection.query(
-    `insert into lead_sources (lead_id, source_id) select lead_id, $1 from source_changes where present and not known
+    // a listing that was gone from all: the last of its sources lost it when it went
+    `with back as (
+       update lead_seen s set gone = false from source_changes c where c.present and s.lead_id = c.lead_id and s.gone
+       returning s.lead_id
+     )
+     insert into lead_events (version_id, import_id, lead_id, kind, payload)
+     select nextval('lead_version_ids'), ${thisImport}, lead_id, 'lead_back', (
+       select jsonb_build_object('goneImport', max(since_import_id), 'goneAtMs', extract(epoch from max(gone_at)) * 1000)
+       from lead_sources m where m.lead_id = back.lead_id
+     ) from back`,
+  )
+  await connection.query(
+    `insert into lead_sources (lead_id, source_id, since_import_id, given)
+     select lead_id, $1, ${thisImport}, given from source_changes where present and not known
      order by lead_id on conflict do nothing`,
     [sourceId],
   )
   await connection.query(
-    `update lead_sources m set gone_at = null from source_changes c
-     where c.present and c.known and m.lead_id = c.lead_id and m.source_id = $1`,
+    `update lead_sources m set gone_at = null, given = c.given | case when m.gone_at is null then m.given else 0 end,
+       since_import_id = case when m.gone_at is null then m.since_import_id else ${thisImport} end
+     from source_changes c where c.present and c.known and m.lead_id = c.lead_id and m.source_id = $1`,
     [sourceId],
-  )
-  await connection.query(
-    'update lead_seen s set gone = false from source_changes c where c.present and s.lead_id = c.lead_id and s.gone',
   )
 }
 
 /** Records that the source lacks all others, and returns how many listings no source has any more. */
 async function detach(connection: Connection, sourceId: number, at: string): Promise<number> {
   const changed = await connection.query(
-    `update lead_sources m set gone_at = $2 from source_changes c
+    `update lead_sources m set gone_at = $2, since_import_id = ${thisImport} from source_changes c
      where not c.present and m.lead_id = c.lead_id and m.source_id = $1`,
     [sourceId, at],
   )
@@ -138,7 +175,7 @@ async function detach(connection: Connection, sourceId: number, at: string): Pro
        returning s.lead_id
      )
      insert into lead_events (version_id, import_id, lead_id, kind)
-     select nextval('lead_version_ids'), (select max(id) from imports), lead_id, 'lead_gone' from gone`,
+     select nextval('lead_version_ids'), ${thisImport}, lead_id, 'lead_gone' from gone`,
   )
   return rowCount ?? 0
 }
@@ -151,7 +188,7 @@ export async function recordPresent(connection: Connection, options: SourceOptio
   const complete = options.complete && ended
   const { id, at } = await recordSource(connection, options.name, { ended, complete })
   await connection.query('analyze present_leads')
-  await compare(connection, id)
+  await compare(connection, id, complete)
   if (complete && !options.accept) await guardSource(connection, id, options)
   await attach(connection, id)
   return complete ? await detach(connection, id, at) : 0

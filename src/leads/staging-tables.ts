@@ -14,7 +14,7 @@ const statements = `
   alter table staged_leads alter json set storage external, alter raw set storage external, alter search set storage external;
   create temp table matched_leads (
     n integer not null, lead_id bigint not null, version_id bigint, same boolean not null, filled smallint not null,
-    has_price boolean not null, placed boolean not null
+    given integer not null, placed boolean not null
   ) on commit drop;
   create temp table changed_leads (
     bucket bigint not null, staged tid not null, n integer not null, lead_id bigint not null, version_id bigint
@@ -23,7 +23,7 @@ const statements = `
   create temp table ${mergedLeads.definition} on commit drop;
   alter table merged_leads alter json set storage external, alter search set storage external;
   create temp table rejected_hrefs (href_sha256 bytea not null) on commit drop;
-  create temp table ${presentLeads} (lead_id bigint not null) on commit drop`
+  create temp table ${presentLeads} (lead_id bigint not null, given integer not null) on commit drop`
 
 export async function createStagingTables(connection: Connection): Promise<void> {
   await connection.query(statements)

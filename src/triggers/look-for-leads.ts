@@ -116,16 +116,17 @@ async function collectFresh(
     since,
     upTo,
     listed: isListed(sql`s`, seenSince),
+    sameHouse,
     lead: sql`l.id, l.postal_key, l.city_key, ${byWords > 0 ? sql`l.search` : sql`null::tsvector`}`,
   }
   await sql`create temp table fresh_leads (
     lead_id bigint, postal_key text, city_key text, search tsvector, version_id bigint, from_import_id bigint, import_id bigint,
-    occurred_at timestamptz, payload jsonb, kind text
+    occurred_at timestamptz, payload jsonb, gone_at timestamptz, kind text, id bigint generated always as identity
   ) on commit drop`.execute(db)
   let fresh = 0
   for (const kind of asked) {
     const { numAffectedRows } = await sql`
-      insert into fresh_leads select f.*, ${kind} from (${kinds[kind].findFresh(range)}) f where ${counts}
+      insert into fresh_leads (${freshColumns}) select f.*, ${kind} from (${kinds[kind].findFresh(range)}) f where ${counts}
     `.execute(db)
     fresh += Number(numAffectedRows ?? 0)
   }
@@ -135,6 +136,10 @@ async function collectFresh(
   await sql`analyze fresh_leads`.execute(db)
   return fresh
 }
+
+const freshColumns = sql.raw(
+  'lead_id, postal_key, city_key, search, version_id, from_import_id, import_id, occurred_at, payload, gone_at, kind',
+)
 
 interface HookToLook {
   id: string
@@ -190,7 +195,7 @@ async function recordDue(db: Database, hooks: readonly HookToLook[], upTo: numbe
  */
 const rankLeads = (hookIds: readonly string[]) => sql`
   with given as materialized (
-    select h.id, h.looked_import_id, i.user_id, h.triggers
+    select h.id, h.looked_import_id, h.created_at, i.user_id, h.triggers
     from hooks h join integrations i on i.id = h.integration_id
     where h.id = any (${hookIds}::uuid[])
   ),
@@ -200,32 +205,34 @@ const rankLeads = (hookIds: readonly string[]) => sql`
   meant as materialized (select * from searches where id in (select search_id from wanted)),
   places as materialized (select s.id as search_id, p.place from meant s cross join unnest(s.places) as p (place)),
   with_words as materialized (
-    select s.id as search_id, s.kind, f.version_id, f.postal_key, f.city_key
+    select s.id as search_id, s.kind, f.id, f.postal_key, f.city_key
     from meant s join fresh_leads f on f.search @@ plainto_tsquery('english'::regconfig, s.words)
   ),
   matched as (
-    select p.search_id, f.version_id
+    select p.search_id, f.id
     from meant s join places p on p.search_id = s.id join fresh_leads f on f.postal_key = p.place
     where s.kind = 'place'
     union all
-    select p.search_id, f.version_id
+    select p.search_id, f.id
     from meant s join places p on p.search_id = s.id join fresh_leads f on f.city_key = p.place
     where s.kind = 'place' and f.city_key is not null
     union all
-    select search_id, version_id from with_words where kind = 'words'
+    select search_id, id from with_words where kind = 'words'
     union all
-    select w.search_id, w.version_id
+    select w.search_id, w.id
     from with_words w join places p on p.search_id = w.search_id and p.place = w.postal_key
     where w.kind = 'both'
     union all
-    select w.search_id, w.version_id
+    select w.search_id, w.id
     from with_words w join places p on p.search_id = w.search_id and p.place = w.city_key
     where w.kind = 'both' and w.city_key is not null
   ),
-  for_user as (select distinct w.user_id, m.version_id from wanted w join matched m on m.search_id = w.search_id)
+  for_user as (select distinct w.user_id, m.id from wanted w join matched m on m.search_id = w.search_id)
   select g.id as hook_id, f.kind, f.version_id, f.lead_id, f.payload, f.occurred_at,
     row_number() over (partition by g.id, f.kind order by f.version_id desc) as rank
-  from given g join for_user u on u.user_id = g.user_id join fresh_leads f on f.version_id = u.version_id
+  from given g join for_user u on u.user_id = g.user_id join fresh_leads f on f.id = u.id
   where g.looked_import_id >= f.from_import_id and g.looked_import_id < f.import_id
     and f.kind = any (g.triggers)
+    -- its \`lead_gone\` was due to the hook
+    and (f.gone_at is null or ('lead_gone' = any (g.triggers) and g.created_at < f.gone_at))
 `

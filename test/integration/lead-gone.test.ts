@@ -67,11 +67,39 @@ test('a listing that its feed lacks is told once each time it goes, to hooks tha
   assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
 
   await putAll(['stays', 'old'])
-  assert.deepEqual((await runTrigger(opened)).counts, noTriggers)
+  await runTrigger(opened)
   await putAll(['stays'])
   await runTrigger(opened)
   const ofOld = receiver.of('/gone').filter(({ json }) => json.href === hrefOf('old'))
   assert.deepEqual([ofOld.length, new Set(ofOld.map(({ json }) => json.id)).size], [2, 2])
+  assert.equal(new Set(receiver.calls.map(({ webhookId }) => webhookId)).size, receiver.calls.length)
+})
+
+// whoever struck it from a list after its `lead_gone` never heard of it again
+test('a listing that is back is a new lead once more to each hook that its lead_gone was due to, and asked for new leads', async () => {
+  await putAll(['a', 'stays'])
+  await hook('/both', 'new_lead', 'lead_gone')
+  await hook('/gone', 'lead_gone')
+  await hook('/new', 'new_lead')
+  await putAll(['stays'])
+  await runTrigger(opened)
+  await hook('/later', 'new_lead', 'lead_gone')
+  await putAll(['a', 'stays'])
+  await runTrigger(opened)
+  await runTrigger(opened)
+  assert.deepEqual(gotAt('/both'), ['lead_gone a', 'new_lead a'])
+  assert.deepEqual([gotAt('/gone'), gotAt('/new'), gotAt('/later')], [['lead_gone a'], [], []])
+  // gone and back between two looks is nothing
+  await putAll(['stays'])
+  await putAll(['a', 'stays'])
+  await runTrigger(opened)
+  assert.equal(receiver.calls.length, 3)
+  // gone, a look, then back, gone and back: once
+  await putAll(['stays'])
+  await runTrigger(opened)
+  for (const names of [['a', 'stays'], ['stays'], ['a', 'stays']]) await putAll(names)
+  await runTrigger(opened)
+  assert.deepEqual(gotAt('/both').slice(2), ['lead_gone a', 'new_lead a'])
   assert.equal(new Set(receiver.calls.map(({ webhookId }) => webhookId)).size, receiver.calls.length)
 })
 
@@ -127,6 +155,16 @@ test('with one listing a house, nothing is due for a later one while an earlier 
   await putAll(['none'])
   await runTrigger(opened, { settings })
   assert.deepEqual(gotAt('/'), ['new_lead first', 'new_lead none', 'lead_gone first'])
+
+  // of a house whose first listing went the next one is told
+  await putAll(['one'], { address: '14 Pool Street' })
+  await putAll(['two', 'three'], { address: '14 Pool Street', price: 8 }, `${feed}-c`)
+  await runTrigger(opened, { settings })
+  receiver.calls.length = 0
+  await putAll(['none'])
+  await runTrigger(opened, { settings })
+  await runTrigger(opened, { settings })
+  assert.deepEqual(gotAt('/').sort(), ['lead_gone one', 'new_lead two'])
 })
 
 test('--again sends lost triggers, even after a prune, and never those of an erased listing', async () => {

@@ -4,6 +4,7 @@ import type { RawBuilder } from 'kysely'
 import * as z from 'zod'
 import type { FlatLead, TriggerKind } from '../../index.ts'
 import { type DeliveredLead, deliveredFields, deliveredLeadShape, textSchema } from '../../leads/lead.ts'
+import type { Live } from '../../matching/listed.ts'
 
 /** The event of a trigger: its time, and the data that the kind keeps of it; null if the lead says everything. */
 export interface TriggerEvent {
@@ -18,6 +19,7 @@ export interface LookRange {
   upTo: number
   /** SQL: whether the listing in the row `s` of `lead_seen` is live. */
   listed: RawBuilder<boolean>
+  sameHouse: Live['sameHouse'] | undefined
   /** SQL: the columns that the look needs of the lead, the row `l` of `leads`. */
   lead: RawBuilder<unknown>
 }
@@ -30,8 +32,9 @@ export interface Kind<Name extends string = string> {
   name: Name
   schema: z.ZodType<FlatLead>
   /**
-   * SQL: news for hooks, with the columns `lead`, version, from_import_id, import_id, occurred_at, payload. A row is news for hooks that
-   * were looked at up to an import from `from_import_id` on and before `import_id`. Versions rise with recency.
+   * SQL: news for hooks, with the columns `lead`, version, from_import_id, import_id, occurred_at, payload, gone_at. A row is news for
+   * hooks that were looked at up to an import from `from_import_id` on and before `import_id`; with `gone_at` for those alone to which a
+   * `lead_gone` of that time was due. Versions rise with recency.
    */
   findFresh(range: LookRange): RawBuilder<unknown>
   /** SQL: the fate of trigger `t`, whose lead has the row `s` of `lead_seen`. Without it a trigger waits until its lead is live. */

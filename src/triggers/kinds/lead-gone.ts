@@ -10,7 +10,7 @@ export const leadGone: Kind<'LeadGone'> = {
   }),
   // a listing that went, came back and went again before the look counts once
   findFresh: ({ base, since, upTo, lead }) => sql`
-    select ${lead}, e.version_id, 0, e.import_id, i.started_at, null::jsonb
+    select ${lead}, e.version_id, 0, e.import_id, i.started_at, null::jsonb, null::timestamptz
     from (
       select distinct on (lead_id) * from lead_events
       where kind = 'lead_gone' and version_id > ${base} and import_id > ${since} and import_id <= ${upTo}

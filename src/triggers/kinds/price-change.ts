@@ -18,7 +18,7 @@ export const priceChange: Kind<'PriceChange'> = {
   // each of several changes has the price that a hook knew which was looked at between this change and the one before
   findFresh: ({ base, since, upTo, listed, lead }) => sql`
     select ${lead}, c.version_id, greatest(c.from_import_id, l.first_import_id), c.import_id, i.started_at,
-      jsonb_build_object('previousPrice', c.previous_price, 'price', c.price)
+      jsonb_build_object('previousPrice', c.previous_price, 'price', c.price), null::timestamptz
     from (
       select lead_id, import_id, ${price('previousPrice')} as previous_price, lag(import_id, 1, 0::bigint) over changes as from_import_id,
         last_value(version_id) over whole as version_id, last_value(${price('price')}) over whole as price,
