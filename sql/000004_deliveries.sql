@@ -166,10 +166,11 @@ alter table answers alter answer set statistics 0;
 -- What all processes together know of each receiver (contract 4.12). The key is a hash of its URL, which may hold a secret.
 create table receivers (
   url_sha256 bytea primary key check (octet_length(url_sha256) = 32),
-  -- since when the receiver is in trouble as a whole; null: not known to be in trouble
-  trouble_since timestamptz,
-  -- the status that every delivery gets; null: the receiver is down
-  refused_status smallint check (refused_status is null or trouble_since is not null),
+  -- the trouble that it is in as a whole, and since when; null: none is known
+  trouble text check (trouble in ('down', 'refuses', 'asks')),
+  trouble_since timestamptz check ((trouble_since is null) = (trouble is null)),
+  -- the status that every delivery gets
+  refused_status smallint check ((refused_status is not null) = (trouble is not distinct from 'refuses')),
   -- attempts made since then, when the next one may be made, and when a second attempt was last among them
   tries integer not null default 0,
   next_at timestamptz not null default now(),

@@ -184,6 +184,7 @@ export interface Tables {
   answers: { idempotency_key: string; attempt: number; answer: string }
   receivers: {
     url_sha256: Buffer
+    trouble: 'down' | 'refuses' | 'asks' | null
     trouble_since: Date | null
     refused_status: number | null
     tries: Defaulted<number>

@@ -8,7 +8,7 @@ import { acceptsGzip } from '../http/accept-encoding.ts'
 import type { Http } from '../http/client.ts'
 import type { HttpAnswer, HttpNoAnswer } from '../http/exchange.ts'
 import { parseRetryAfter } from '../http/retry-after.ts'
-import { isAuthorityCode } from '../http/trouble.ts'
+import { findShortage, isAuthorityCode } from '../http/trouble.ts'
 import { findEmptySuccess, readAnswer, secretsOf } from './answer.ts'
 
 export interface AttemptTarget {
@@ -45,6 +45,8 @@ export interface AttemptOutcome {
   answer?: string
   /** Why a 2xx may not be a success (contract 4.5): a sentence. */
   emptySuccess?: string
+  /** What this machine lacks, so that nothing was sent and the attempt does not count (contract 4.12). */
+  lacks?: string
 }
 
 const statusHints: Readonly<Record<number, string>> = {
@@ -150,7 +152,9 @@ export async function sendAttempt(
     return { durationMs, ...judged, ...hear(outcome, target, request) }
   }
   const error = describeNoAnswer(outcome, target)
+  const lacks = outcome.sent ? undefined : findShortage(outcome.code)
   return {
+    ...(lacks !== undefined && { lacks }),
     ok: false,
     maybeArrived: outcome.sent,
     httpStatus: null,

@@ -80,6 +80,7 @@ export async function recordDueAttempts(
     known,
     from,
     only,
+    drawn = false,
     gzip = false,
   }: {
     workerIds: readonly number[]
@@ -91,6 +92,7 @@ export async function recordDueAttempts(
     known: readonly string[]
     from?: DueFrom | undefined
     only?: AttemptKind | undefined
+    drawn?: boolean | undefined
     gzip?: boolean
   },
 ): Promise<{ attempts: RecordedAttempt[]; next: DueFrom | undefined; statement: number | null }> {
@@ -102,7 +104,7 @@ export async function recordDueAttempts(
   const waiting = (attempt: AttemptKind) => sql`
     select d.idempotency_key, d.user_id, extract(epoch from d.due_at) * 1000 as due_ms from deliveries d
     where ${isAskedFor(attempt)} and ${isWaiting(attempt, from)} and d.due_at <= now() and ${isToMake} and ${isForUs(workerIds, takeover)}
-    order by d.due_at limit ${limit} for update of d skip locked`
+    order by ${drawn ? sql`random()` : sql`d.due_at`} limit ${limit} for update of d skip locked`
   const { rows } = await sql<AttemptRow & { dueMs: number | null; statement: number | null }>`
     with live as materialized (${durably} from ${liveWorker({ id: workerId, server })}),
     lost as (

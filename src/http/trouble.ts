@@ -21,6 +21,18 @@ const connectTexts: Readonly<Record<string, string>> = {
   UND_ERR_SOCKET: 'the proxy closed the connection',
 }
 
+/** What this machine lacks, by the error code of a connection that it could not begin for that. */
+const shortages: Readonly<Record<string, string>> = {
+  EMFILE: 'file descriptors for this process (ulimit -n)',
+  ENFILE: 'file descriptors',
+  EADDRNOTAVAIL: 'free ports',
+  ENOBUFS: 'network buffers',
+  ENOMEM: 'memory',
+}
+
+export const findShortage = (code: string | undefined): string | undefined =>
+  code === undefined ? undefined : shortages[code]
+
 /** Codes of a connection that was never made: where requests go through a proxy, it is the one to the proxy. */
 const proxyCodes: ReadonlySet<string | undefined> = new Set([
   'ENOTFOUND', 'EAI_AGAIN', 'ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH',

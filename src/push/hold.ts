@@ -29,10 +29,10 @@ export type UserHold =
   | { by: 'slowness'; query: string }
 
 /**
- * Reasons to hold the rest of a run: the receiver refuses everybody alike, or its answers show nothing. A receiver that is down is no
- * such reason.
+ * Reasons to hold the rest of a run: the receiver refuses everybody alike, or its answers show nothing. A receiver that is down, or
+ * that asks for less, is no such reason.
  */
-export type ReceiverHold = Exclude<WhyOver, { by: 'outage' }>
+export type ReceiverHold = Extract<WhyOver, { by: 'refusal' | 'answers' }>
 
 /** The reason in a skip line. */
 export function toReason(hold: Hold): string {

@@ -14,8 +14,9 @@ import type { LeadInBody, LeadWithJson } from '../leads/lead-store.ts'
 import type { Live } from '../matching/listed.ts'
 import type { UserPlan } from './database/planner.ts'
 import type { UsersOfPass } from './database/users-left.ts'
-import type { KnownTrouble, TroubleStatus, Write } from './receiver/health.ts'
+import type { KnownTrouble, Write } from './receiver/health.ts'
 import type { KnownPace } from './receiver/pace.ts'
+import type { Trouble } from './receiver/trouble.ts'
 import type { Week } from './whom/guard.ts'
 import type { Cursor, Pass, UserToServe } from './whom/pass.ts'
 
@@ -70,6 +71,8 @@ export interface UserStore {
 
   /** Those of `userIds` for whom the run has begun a delivery. */
   findBegun(runId: number, userIds: readonly number[]): Promise<Set<number>>
+  /** About `count` users of a pass who are owed it, drawn at random from all of them; none: nobody is. */
+  draw(pass: Pass, count: number): Promise<UserToServe[]>
   /**
    * Takes the next range of at most `size` users behind `cursor` for the worker, and returns its users. An empty list: none are left.
    * Undefined: the worker has lost its lease, or another server answers than it knows.
@@ -91,6 +94,8 @@ export interface DueLook {
   from?: DueFrom | undefined
   /** Only attempts of this kind. */
   only?: AttemptKind | undefined
+  /** Drawn at random from all that are due, not the earliest. */
+  drawn?: boolean
 }
 
 /** Deliveries and their attempts: `deliveries/` says what each does. */
@@ -149,7 +154,7 @@ export interface Known {
 export type ReceiverNews =
   | Write
   /** Reserves the try that follows `tries` others of this trouble. */
-  | { says: 'try'; status: TroubleStatus; tries: number; kind: AttemptKind }
+  | { says: 'try'; trouble: Trouble; tries: number; kind: AttemptKind }
   | ({ says: 'pace' } & KnownPace)
   /** The refusal of any process outlives other answers. */
   | { says: 'gzip'; takes: boolean }

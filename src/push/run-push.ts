@@ -41,6 +41,8 @@ class PushRun {
   /** Users who are held back, and whom an earlier run has reported. */
   private heldAgain = 0
   private loop: PushLoop | undefined
+  /** Users of passes whose pushes it has planned. */
+  private planned = 0
 
   /** `startedAt`: when it was begun, by its clock. */
   constructor(context: RunContext, worker: Worker, run: Run, startedAt: number) {
@@ -63,7 +65,23 @@ class PushRun {
     const onHeld = (user: UserToServe, hold: UserHold) => this.noteHeld(user, hold)
     const planned = new PlannedPushes({ ledger, worker, run, settings, reporter, stop, onHeld })
     const records = new RunRecords(ledger.runs, worker, run.id)
-    this.tools = { ...context, ledger, reporter, stop, scope, worker, run, records, users, planned, receiver }
+    const slots = { atOnce: settings.concurrency }
+    const draw = (count: number) => this.draw(count)
+    this.tools = {
+      ...context,
+      ledger,
+      reporter,
+      stop,
+      scope,
+      worker,
+      run,
+      records,
+      users,
+      planned,
+      receiver,
+      slots,
+      draw,
+    }
     worker.hasRecords = () => {
       // what was read of another server may mean something else on this one
       planned.forget()
@@ -119,7 +137,9 @@ class PushRun {
     await agenda.look()
     if (agenda.verdict && !wasAsked) {
       const { held } = agenda.verdict
-      const of = { held: held && { by: held.by, reason: toReason(held) }, accepted: this.context.accept ?? false }
+      // a run with a limit accepts for itself alone
+      const accepted = (this.context.accept ?? false) && this.scope.limit === Number.POSITIVE_INFINITY
+      const of = { held: held && { by: held.by, reason: toReason(held) }, accepted }
       const counting = records.run
       records.note(await ledger.runs.recordVerdict(counting, { ...agenda.verdict, ...of }), counting)
     }
@@ -139,17 +159,31 @@ class PushRun {
     return end
   }
 
+  /** Plans the pushes of users who are drawn from all who are owed. */
+  private async draw(count: number): Promise<UserPush[]> {
+    const { ledger, planned } = this.tools
+    const { passes, verdict } = this.agenda
+    const room = Math.min(count, this.scope.limit - this.planned)
+    if (verdict?.held || room <= 0) return []
+    const pushes: UserPush[] = []
+    for (const pass of passes) {
+      const users = await ledger.users.draw(pass, room)
+      pushes.push(...(await planned.ofDrawn(pass, users)))
+    }
+    this.planned += Math.min(room, pushes.length)
+    return pushes.slice(0, room)
+  }
+
   private async *pushes(isAgain: boolean): AsyncGenerator<UserPush> {
     const { limit } = this.scope
     const { planned, reporter } = this.tools
-    let served = 0
     for await (const step of this.agenda.steps(this.counted, isAgain)) {
       if ('skip' in step) reporter.line(step.skip)
       else if ('users' in step) yield* planned.ofUsers(step.users, step.kind)
       else {
-        for await (const push of planned.ofPass(step.pass, this.counted.free, () => limit - served)) {
+        for await (const push of planned.ofPass(step.pass, this.counted.free, () => limit - this.planned)) {
           yield push
-          served++
+          this.planned++
         }
       }
     }

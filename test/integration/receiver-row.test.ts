@@ -9,6 +9,7 @@ import type { RecordedAttempt } from '../../src/deliveries/ledger.ts'
 import { databaseReceiver } from '../../src/push/database/receivers.ts'
 import type { ReceiverStore } from '../../src/push/ledger.ts'
 import { Receiver } from '../../src/push/receiver/receiver.ts'
+import type { Trouble } from '../../src/push/receiver/trouble.ts'
 import { createDatabase } from '../support/database.ts'
 import { makeGate } from '../support/gate.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
@@ -20,8 +21,10 @@ async function begin(db: Database) {
   return row
 }
 const trouble = { says: 'trouble', inARow: 20, error: '' } as const
-const down = { ...trouble, status: null }
-const first = { says: 'try', status: null, kind: 'first' } as const
+const isDown = { is: 'down' } as const
+const refuses = (status: number): Trouble => ({ is: 'refuses', status })
+const down = { ...trouble, trouble: isDown }
+const first = { says: 'try', trouble: isDown as Trouble, kind: 'first' } as const
 const second = { ...first, kind: 'second' } as const
 
 const receiverOf = (row: ReceiverStore) =>
@@ -75,7 +78,7 @@ test('the row has the news of a process in their order', async (t) => {
   receiver.pause()
   const first = { attempt: 1 } as RecordedAttempt
   const answer = (httpStatus: number) =>
-    receiver.note(first, { httpStatus, error: '', durationMs: 1 } as AttemptOutcome)
+    receiver.note(first, { httpStatus, error: '', durationMs: 1 } as AttemptOutcome, true)
   const telling = [...Array(20).fill(503), 200].map(answer)
   // time for the recovery to overtake
   await row.read()
@@ -108,7 +111,7 @@ test('a try is one process’s; one that was not made is there for the next', as
   assert.deepEqual([(await troubleOf())?.secondMs, await row.tell({ ...second, tries: 3 })], [0, true])
   // it stayed taken for the rest of the hour after a stop
   await row.tell({ ...second, says: 'not made', tries: 4 })
-  assert.deepEqual(await troubleOf(), { status: null, tries: 3, nextMs: 0, secondMs: 0 })
+  assert.deepEqual(await troubleOf(), { trouble: { is: 'down' }, tries: 3, nextMs: 0, secondMs: 0 })
   assert.equal(await row.tell({ ...second, tries: 3 }), true)
   assert.equal((await databaseReceiver(db, `${url}other`).read()).trouble, null)
   await row.tell({ says: 'well' })
@@ -119,10 +122,10 @@ test('a try is one process’s; one that was not made is there for the next', as
 test('a try holds for a process whose look began before it', async (t) => {
   const { db } = await (await createDatabase(t)).open()
   const row = await begin(db)
-  await row.tell({ ...trouble, status: 403 })
+  await row.tell({ ...trouble, trouble: refuses(403) })
   await db.transaction().execute(async (early) => {
     await sql`select now()`.execute(early)
-    assert.equal(await row.tell({ ...second, status: 403, tries: 0 }), true)
+    assert.equal(await row.tell({ ...second, trouble: refuses(403), tries: 0 }), true)
     const known = (await databaseReceiver(early, url).read()).trouble
     assert.ok((known?.nextMs ?? 0) > 3_500_000 && (known?.secondMs ?? 0) > 3_500_000, JSON.stringify(known))
   })
@@ -133,21 +136,22 @@ test('a try of one trouble is none of another, nor is it given back to it', asyn
   const { db } = await (await createDatabase(t)).open()
   const row = await begin(db)
   const triesOf = async () => (await row.read()).trouble?.tries
-  for (const [status, other] of [[null, 404], [404, null], [404, 403]] as const) {
-    await row.tell({ ...trouble, status })
-    const try0 = { ...first, status, tries: 0 }
-    assert.deepEqual([await row.tell({ ...try0, status: other }), await triesOf(), await row.tell(try0), await triesOf()], [false, 0, true, 1])
+  for (const [is, other] of [[isDown, refuses(404)], [refuses(404), isDown], [refuses(404), refuses(403)], [{ is: 'asks' }, isDown]] as const) {
+    await row.tell({ ...trouble, trouble: is })
+    const try0 = { ...first, trouble: is, tries: 0 }
+    assert.deepEqual([await row.tell({ ...try0, trouble: other }), await triesOf(), await row.tell(try0), await triesOf()], [false, 0, true, 1])
     const back = { ...try0, says: 'not made', tries: 1 } as const
-    assert.deepEqual([await row.tell({ ...back, status: other }), await triesOf(), await row.tell(back), await triesOf()], [false, 1, true, 0])
+    assert.deepEqual([await row.tell({ ...back, trouble: other }), await triesOf(), await row.tell(back), await triesOf()], [false, 1, true, 0])
   }
 }) // biome-ignore format: a table
 
 test('the row has the trouble that was found last; the same trouble again changes nothing', async (t) => {
   const { db } = await (await createDatabase(t)).open()
   const row = await begin(db)
-  const told = async (status: number | null) => [await row.tell({ ...trouble, status }), (await row.read()).trouble?.status]
-  assert.deepEqual([await told(null), await told(401), await told(401)], [[true, null], [true, 401], [false, 401]])
-  await row.tell({ ...first, status: 401, tries: 0 })
-  assert.deepEqual([await told(401), await told(null), await told(null)], [[false, 401], [true, null], [false, null]])
+  const told = async (is: Trouble) => [await row.tell({ ...trouble, trouble: is }), (await row.read()).trouble?.trouble]
+  const is401 = refuses(401)
+  assert.deepEqual([await told(isDown), await told(is401), await told(is401)], [[true, isDown], [true, is401], [false, is401]])
+  await row.tell({ ...first, trouble: is401, tries: 0 })
+  assert.deepEqual([await told(is401), await told(isDown), await told(isDown)], [[false, is401], [true, isDown], [false, isDown]])
   assert.deepEqual((await row.read()).trouble?.tries, 0)
 }) // biome-ignore format: a table

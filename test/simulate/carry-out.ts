@@ -222,7 +222,7 @@ class Simulation {
     this.losing = { untilMs: 0, share: 0 }
     model.state.locked.clear()
     const row = model.state.receivers.get(receiverUrl)
-    const waitMs = row?.troubleSince == null ? 61_000 : row.refusedStatus === null ? hourMs + 1_000 : 25 * hourMs
+    const waitMs = row?.trouble == null ? 61_000 : row.trouble.is === 'refuses' ? 25 * hourMs : hourMs + 1_000
     this.play(() => false, world.now + waitMs)
     world.now += waitMs
   }

@@ -8,6 +8,7 @@ import type { DeliveryKind, RecordedAttempt, Takeover } from '../../src/deliveri
 import type { PlannedPush, RecordedOutcome } from '../../src/deliveries/record.ts'
 import type { OpenRun, Run, RunCommand, RunToStart } from '../../src/deliveries/runs.ts'
 import type { Ledger, ReceiverNews } from '../../src/push/ledger.ts'
+import type { Trouble } from '../../src/push/receiver/trouble.ts'
 import {
   type Cursor,
   failedPass,
@@ -493,12 +494,17 @@ const receiversOf: Choice = ({ random }) => {
     case 1:
       return answer('receiver.read', url, ({ ledger }) => ledger.receiver(url).read())
     default: {
-      const status = random.one([null, 401, 403])
-      const given = { status, tries: random.from(0, 2), kind: random.one(['first', 'second'] as const) }
+      const trouble = random.one<Trouble>([
+        { is: 'down' },
+        { is: 'asks' },
+        { is: 'refuses', status: 401 },
+        { is: 'refuses', status: 403 },
+      ])
+      const given = { trouble, tries: random.from(0, 2), kind: random.one(['first', 'second'] as const) }
       const pace = { pausedMs: random.one([0, 2_000, 400_000]), allowedRate: random.one([null, 2.5, 10]) }
       const news: ReceiverNews = random.one([
         { says: 'well' },
-        { says: 'trouble', status, inARow: 20, error: null },
+        { says: 'trouble', trouble, inARow: 20, error: null },
         { says: 'try', ...given },
         { says: 'not made', ...given },
         { says: 'pace', ...pace },

@@ -3,15 +3,7 @@
  * one moment of the given clock. `test/integration/ledger-model.test.ts` holds it against PostgreSQL. What it leaves out: answers of
  * receivers, figures of sources, and the limits of pages, which no caller sees.
  */
-import {
-  gzipRefusalMs,
-  outagePauseMsMax,
-  outageSecondMs,
-  paceDays,
-  refusalSecondMs,
-  refusalTryMs,
-  retryAfterMsMax,
-} from '../../src/base/limits.ts'
+import { gzipRefusalMs, paceDays, retryAfterMsMax } from '../../src/base/limits.ts'
 import type { OtherWorker } from '../../src/db/leases.ts'
 import { countBodyBytes } from '../../src/deliveries/body.ts'
 import type { AttemptKind, DueFrom } from '../../src/deliveries/due.ts'
@@ -26,7 +18,7 @@ import type { PlannedPush, RecordedOutcome, RecordedOutcomes, RecordedPushes } f
 import type { CountingRun, OpenRun, Run } from '../../src/deliveries/runs.ts'
 import type { UsersOfPass } from '../../src/push/database/users-left.ts'
 import type { AttemptStore, DueLook, Known, ReceiverNews, RunStore, UserStore } from '../../src/push/ledger.ts'
-import { pauseAfter } from '../../src/push/receiver/health.ts'
+import { isAlike, troubleRules } from '../../src/push/receiver/trouble.ts'
 import type { Week } from '../../src/push/whom/guard.ts'
 import { type Cursor, rangeScopeOf as hashRangeScope, type Pass, type UserToServe } from '../../src/push/whom/pass.ts'
 import {
@@ -77,6 +69,7 @@ export class LedgerModel {
     rows: [],
   }
   private changes = 0
+  private draws = 0
 
   /** `clock`: milliseconds since 1970. */
   constructor(clock: () => number, server = 'first') {
@@ -365,6 +358,17 @@ export class LedgerModel {
     state.ranges = state.ranges.filter((it) => it.scope !== scope || comparePlaces(it.first, first) !== 0)
     state.ranges.push({ workerId: worker.id, scope, first, last })
     return users
+  }
+
+  /** Drawn by the count of draws, so that a run can be played again. */
+  draw(...[pass, count]: Parameters<UserStore['draw']>): UserToServe[] {
+    this.draws++
+    const chance = ({ id }: { id: number }) => Math.imul(Math.imul(id + 1, 0x9e3779b1) ^ this.draws, 0x85ebca6b) >>> 0
+    return this.subscribed
+      .filter((user) => this.is.isOwedBy(pass, user))
+      .sort((a, b) => chance(a) - chance(b))
+      .slice(0, count)
+      .map(({ id, email }) => ({ id, email }))
   }
 
   releaseRanges(...[workerIds, pass, kept = []]: Parameters<UserStore['releaseRanges']>): void {
@@ -760,23 +764,19 @@ export class LedgerModel {
     const { now } = this
     const row = this.receiver(url)
     if (row === undefined) return { trouble: null, pace: { pausedMs: 0, allowedRate: null }, gzip: null }
-    const { troubleSince, refusedStatus: status, tries, nextAt, secondAt, pausedUntil, rate, rateAt } = row
+    const { trouble, tries, nextAt, secondAt, pausedUntil, rate, rateAt } = row
     // a time too far ahead comes from a wrong clock
     const until = (time: number | null, max: number) =>
       time !== null && time >= now && time <= now + max ? time - now : 0
-    const [tryMax, secondPause] = [status === null ? outagePauseMsMax : refusalTryMs, secondPauseOf(row)]
     const isRefused = row.refusedGzipAt !== null && row.refusedGzipAt > now - gzipRefusalMs
     const isKnown = rateAt !== null && rateAt >= now - paceDays * dayMs && rateAt <= now
     return {
-      trouble:
-        troubleSince === null
-          ? null
-          : {
-              status,
-              tries,
-              nextMs: until(nextAt, tryMax),
-              secondMs: until(secondAt === null ? null : secondAt + secondPause, secondPause),
-            },
+      trouble: trouble && {
+        trouble,
+        tries,
+        nextMs: until(nextAt, troubleRules[trouble.is].pauseMsMax),
+        secondMs: until(secondAt && secondAt + troubleRules[trouble.is].secondMs, troubleRules[trouble.is].secondMs),
+      },
       pace: { pausedMs: until(pausedUntil, retryAfterMsMax), allowedRate: isKnown ? rate : null },
       gzip: isRefused ? 'refused' : row.takesGzip ? 'takes' : null,
     }
@@ -786,8 +786,8 @@ export class LedgerModel {
     const { receivers } = this.state
     if (!receivers.has(url)) {
       const none = {
+        trouble: null,
         troubleSince: null,
-        refusedStatus: null,
         secondAt: null,
         pausedUntil: null,
         rate: null,
@@ -797,7 +797,7 @@ export class LedgerModel {
     }
     if (isOnlyOne)
       for (const [other, row] of receivers)
-        if (other !== url && row.troubleSince !== null) Object.assign(row, { troubleSince: null, refusedStatus: null })
+        if (other !== url && row.trouble !== null) Object.assign(row, { trouble: null, troubleSince: null })
     return this.readReceiver(url)
   }
 
@@ -811,22 +811,22 @@ export class LedgerModel {
   /** Undefined: the row says otherwise by now. */
   private changeOf(row: ReceiverRow, news: ReceiverNews): Partial<ReceiverRow> | undefined {
     const { now } = this
-    const { troubleSince, refusedStatus, tries, secondAt } = row
+    const { trouble, tries, secondAt } = row
     const isOfAnother = (news: ReceiverNews & { says: 'try' | 'not made' }) =>
-      troubleSince === null || refusedStatus !== news.status || tries !== news.tries
+      !isAlike(trouble ?? undefined, news.trouble) || tries !== news.tries
     switch (news.says) {
       case 'well':
-        return { troubleSince: null, refusedStatus: null }
+        return { trouble: null, troubleSince: null }
       case 'trouble': {
-        const { status } = news
-        if (troubleSince !== null && refusedStatus === status) return undefined
-        const nextAt = now + (status === null ? pauseAfter(0) : 0)
-        return { troubleSince: now, refusedStatus: status, tries: 0, nextAt, secondAt: null }
+        if (isAlike(trouble ?? undefined, news.trouble)) return undefined
+        const nextAt = now + troubleRules[news.trouble.is].pauseMs(0)
+        return { trouble: news.trouble, troubleSince: now, tries: 0, nextAt, secondAt: null }
       }
       case 'try': {
-        const isEarly = secondAt !== null && secondAt <= now && secondAt > now - secondPauseOf(row)
+        const { pauseMs, secondMs } = troubleRules[news.trouble.is]
+        const isEarly = secondAt !== null && secondAt <= now && secondAt > now - secondMs
         if (isOfAnother(news) || (news.kind === 'second' && isEarly)) return undefined
-        const nextAt = now + (refusedStatus === null ? pauseAfter(tries + 1) : refusalTryMs)
+        const nextAt = now + pauseMs(tries + 1)
         return { tries: tries + 1, nextAt, secondAt: news.kind === 'second' ? now : secondAt }
       }
       case 'not made':
@@ -921,5 +921,3 @@ export class LedgerModel {
     return structuredClone(this.state)
   }
 }
-
-const secondPauseOf = ({ refusedStatus }: ReceiverRow) => (refusedStatus === null ? outageSecondMs : refusalSecondMs)

@@ -4,6 +4,7 @@
  */
 import type { DeliveryKind, DeliveryState, LedgerDelivery, Takeover } from '../../src/deliveries/ledger.ts'
 import type { RunCommand, RunOutcome } from '../../src/deliveries/runs.ts'
+import type { Trouble } from '../../src/push/receiver/trouble.ts'
 import type { Pass } from '../../src/push/whom/pass.ts'
 import { weeklyScope } from '../../src/push/whom/pass.ts'
 
@@ -92,8 +93,8 @@ export interface Place {
 }
 
 export interface ReceiverRow {
+  trouble: Trouble | null
   troubleSince: number | null
-  refusedStatus: number | null
   tries: number
   nextAt: number
   secondAt: number | null

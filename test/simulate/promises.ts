@@ -370,7 +370,7 @@ function checkTries({ outcome, isSmooth }: Facts, say: Say): void {
   // an answer of another kind ends the trouble for the process that got it, even if that dies before others see it
   const isAlike = (attempt: OnWire) => {
     const { is, status } = signOf(attempt)
-    return row.refusedStatus === null ? is === 'down' : is === 'refuses' && status === row.refusedStatus
+    return row.trouble?.is === 'refuses' ? is === 'refuses' && status === row.trouble.status : is === 'down'
   }
   const told = inOrderTold(outcome.receiver.attempts).filter(({ toldMs }) => (toldMs as number) >= since)
   const endMs = told.find((attempt) => !isAlike(attempt))?.toldMs ?? Number.POSITIVE_INFINITY

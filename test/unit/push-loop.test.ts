@@ -139,6 +139,7 @@ async function start({ clock, users, concurrency, gate = () => undefined, take, 
   const context: LoopContext = {
     ...{ ledger, wire, clock, reporter, settings, worker, run, planned, receiver, stop },
     ...{ users: new UserCount(), scope: { takeover: 'own', owedOnly: false } },
+    ...{ slots: { atOnce: concurrency }, draw: async () => [] },
     records: new RunRecords(ledger.runs, worker, runId),
   }
   const loop = new PushLoop(context, planned.ofUsers([...model.state.users.values()], 'single'))

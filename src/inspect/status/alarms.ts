@@ -22,7 +22,9 @@ function* lookAtReceiver({ refused, down }: Status): Generator<Told> {
     yield {
       code: 'down',
       where: 'receiver',
-      what: `The receiver has been down since ${minuteOf(down.since)}, as far as the last push found`,
+      what: down.asks
+        ? `The receiver has taken nothing and asked for less since ${minuteOf(down.since)}, as far as the last push found`
+        : `The receiver has been down since ${minuteOf(down.since)}, as far as the last push found`,
       toDo: 'See why, and once it is up run `leadpush push --resume`: it begins with one attempt, and goes on with all that waits.',
     }
   }

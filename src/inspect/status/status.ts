@@ -73,8 +73,8 @@ export interface Status {
   held: Held | undefined
   /** The answer that the receiver gave to everybody, so that pushes are held (contract 4.12). */
   refused: { status: number; since: Date } | undefined
-  /** Since when the receiver has been down, as far as pushes know. */
-  down: { since: Date } | undefined
+  /** Since when the receiver has been down, or with `asks` took nothing and asked for less, as far as pushes know. */
+  down: { since: Date; asks: boolean } | undefined
   /** When a push found that the database lost records of it, if no push has finished since then (contract 4.7). */
   lost: { since: Date } | undefined
   hooksInTrouble: number
@@ -216,8 +216,11 @@ export async function findStatus(db: Database, settings: { timeZone: string; max
     ...pending,
     ...withoutLater,
     held,
-    refused: typeof trouble?.status === 'number' ? { status: trouble.status, since: trouble.since } : undefined,
-    down: trouble?.status === null ? { since: trouble.since } : undefined,
+    refused: trouble?.trouble.is === 'refuses' ? { status: trouble.trouble.status, since: trouble.since } : undefined,
+    down:
+      trouble && trouble.trouble.is !== 'refuses'
+        ? { since: trouble.since, asks: trouble.trouble.is === 'asks' }
+        : undefined,
     lost,
     lastRun,
     hooksInTrouble,

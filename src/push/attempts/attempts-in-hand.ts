@@ -62,6 +62,10 @@ export class AttemptsInHand {
     return this.all.size
   }
 
+  has(key: string): boolean {
+    return this.all.has(key)
+  }
+
   /** How many of the `unfinished` end with the next statement that records outcomes. */
   get ending(): number {
     return this.outcomes.length
@@ -81,6 +85,13 @@ export class AttemptsInHand {
     this.ready.splice(this.ready.indexOf(attempt), 1)
   }
 
+  /** Takes the ready attempts out that `isKept` does not keep; they must be taken back. */
+  takeOut(isKept: (attempt: RecordedAttempt) => boolean): RecordedAttempt[] {
+    const all = this.ready.splice(0)
+    this.ready.push(...all.filter(isKept))
+    return all.filter((attempt) => !isKept(attempt))
+  }
+
   private add(attempts: readonly RecordedAttempt[]): void {
     this.ready.push(...attempts)
     for (const attempt of attempts) this.all.set(attempt.idempotencyKey, attempt)
@@ -95,10 +106,13 @@ export class AttemptsInHand {
     for (const kind of ['first', 'second'] as const) await this.due.noteNext(kind)
   }
 
-  /** Records up to `room` attempts that are due, of one kind if `only` names it, and makes them ready. Returns how many. */
-  async recordDue(room: number, only: AttemptKind | undefined): Promise<number> {
+  /**
+   * Records up to `room` attempts that are due, of one kind if `only` names it, and makes them ready. `drawn`: any of them, not the earliest.
+   * Returns how many.
+   */
+  async recordDue(room: number, only: AttemptKind | undefined, drawn = false): Promise<number> {
     const { receiver, run } = this.context
-    const attempts = await this.due.take(room, only, this.keys)
+    const attempts = await this.due.take(room, only, this.keys, drawn)
     if (attempts.length === 0) await this.endAbandoned()
     if (attempts.length < room) await this.due.noteNext(only, attempts.length)
     // the run that had them may have found trouble of the receiver

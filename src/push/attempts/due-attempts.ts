@@ -43,24 +43,30 @@ export class DueAttempts {
     for (const kind of kindsOf(undefined)) this.at[kind] = 0
   }
 
-  private look(only: AttemptKind | undefined): DueLook {
+  private look(only: AttemptKind | undefined, drawn = false): DueLook {
     const { worker, scope } = this.context
-    return { workerIds: worker.ids, takeover: scope.takeover, only }
+    return { workerIds: worker.ids, takeover: scope.takeover, only, drawn }
   }
 
   /** Records up to `room` attempts that are due, none of those in hand, whose keys `inHand` returns. */
-  async take(room: number, only: AttemptKind | undefined, inHand: () => string[]): Promise<RecordedAttempt[]> {
+  async take(
+    room: number,
+    only: AttemptKind | undefined,
+    inHand: () => string[],
+    drawn = false,
+  ): Promise<RecordedAttempt[]> {
     const { ledger, records, receiver } = this.context
     return await ledger.rideOut(async (isRepeat) => {
       const known = inHand()
       const unheard = isRepeat ? await this.findUnheard(known) : []
       if (unheard.length > 0) return unheard
       for (;;) {
-        const [{ run }, { from }] = [records, this]
-        const look = { ...this.look(only), from, limit: room, known, gzip: receiver.usesGzip, ...run }
+        const { run } = records
+        const from = drawn ? undefined : this.from
+        const look = { ...this.look(only, drawn), from, limit: room, known, gzip: receiver.usesGzip, ...run }
         const { attempts, next, statement } = await ledger.attempts.recordDue(look)
         if (attempts.length > 0) records.note(statement, run)
-        this.from = next
+        if (!drawn) this.from = next
         // nothing is due behind the last look: all rows are looked at once, since those that were locked then may be free now
         if (attempts.length > 0 || from === undefined) return attempts
       }

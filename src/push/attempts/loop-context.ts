@@ -5,7 +5,7 @@ import type { PushSettings, RunContext } from '../push-request.ts'
 import type { Receiver } from '../receiver/receiver.ts'
 import type { RunRecords } from '../run/run-records.ts'
 import type { Scope } from '../run/scope.ts'
-import type { PlannedPushes } from '../whom/planned-pushes.ts'
+import type { PlannedPushes, UserPush } from '../whom/planned-pushes.ts'
 import type { UserCount } from '../whom/user-count.ts'
 
 export interface LoopContext extends Pick<RunContext, 'ledger' | 'wire' | 'clock' | 'reporter' | 'vault' | 'stop'> {
@@ -20,4 +20,8 @@ export interface LoopContext extends Pick<RunContext, 'ledger' | 'wire' | 'clock
   planned: PlannedPushes
   /** What the run knows of the receiver. */
   receiver: Receiver
+  /** How many requests may be under way at once: fewer than asked for, once this machine has lacked what more of them need. */
+  slots: { atOnce: number }
+  /** Plans the pushes of up to so many users who are drawn at random from all who are owed; none: nobody is. */
+  draw(count: number): Promise<UserPush[]>
 }

@@ -3,7 +3,7 @@
  * recorded. At most `concurrency` attempts are recorded beyond those that are being made, which bounds the cost of a kill: twice
  * `concurrency` attempts in all. It waits for a receiver that is down as a whole.
  */
-import type { Timer } from '../../base/clock.ts'
+import { pause, type Timer } from '../../base/clock.ts'
 import { Sleeper } from '../../base/sleeper.ts'
 import { isDatabaseError } from '../../db/away.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
@@ -20,6 +20,11 @@ import { makeAttempt } from './make-attempt.ts'
 const owedPatienceMs = 2_000
 /** After a try that could not be recorded. */
 const againMs = 250
+/** Users that are drawn at a time. */
+const drawnAtOnce = 16
+/** If this machine lacks what even one request needs, that is tried again after so long, and so often. */
+const shortageMs = 1_000
+const shortagesMax = 60
 
 export class PushLoop {
   private readonly context: LoopContext
@@ -27,7 +32,15 @@ export class PushLoop {
   private readonly attempts: AttemptsInHand
   private readonly receiver: Receiver
   private readonly sleeper: Sleeper
-  private readonly planned: UserPush[] = []
+  private planned: UserPush[] = []
+  /** Planned pushes of users who were drawn from all who are owed; they go before the others. */
+  private drawn: UserPush[] = []
+  /** The keys of recorded attempts of drawn users, one for each user. */
+  private readonly drawnKeys = new Set<string>()
+  /** A draw has found nobody: whoever comes later is for the next round. */
+  private isNobodyToDraw = false
+  /** How often in a row this machine lacked what a single request needs. */
+  private shortages = 0
   private plannedAll = false
   private isPlanning = false
   private onWire = 0
@@ -122,7 +135,7 @@ export class PushLoop {
    * Due attempts are recorded without outcomes, so their room comes once these are recorded.
    */
   private room(next: 'due' | 'planned', { firsts, seconds }: Permission & { is: 'go' }): number {
-    const { concurrency } = this.context.settings
+    const { atOnce: concurrency } = this.context.slots
     const { ratePerSecond } = this.receiver
     // with a rate, no more than the attempts of a tenth of a second
     const ahead =
@@ -150,9 +163,26 @@ export class PushLoop {
   private async askReceiver(): Promise<Permission> {
     // trouble must not cost attempts that were recorded before it
     if (!this.receiver.maySend(0)) await this.attempts.takeBack()
-    const permission = this.receiver.ask({ open: this.open })
+    else if (this.receiver.drawsOnly) await this.attempts.takeBack(this.attempts.takeOut(this.isDrawn))
+    // whoever was taken by another process, or was taken back
+    for (const key of this.drawnKeys) if (!this.attempts.has(key)) this.drawnKeys.delete(key)
+    const permission = this.receiver.ask({ open: this.open, drawn: this.drawnKeys.size })
     if (permission.is !== 'wait' || !this.isIdle) return permission
     return this.receiver.ask({ open: 0, next: await this.findNext() })
+  }
+
+  private readonly isDrawn = ({ idempotencyKey }: RecordedAttempt) => this.drawnKeys.has(idempotencyKey)
+
+  /** Draws users from all who are owed, and plans their pushes. Returns whether there are any. */
+  private async draw(): Promise<boolean> {
+    if (this.isNobodyToDraw) return false
+    const pushes = await this.context.draw(drawnAtOnce)
+    this.isNobodyToDraw = pushes.length === 0
+    const users = new Set(pushes.map(({ userId }) => userId))
+    this.drawn.push(...pushes)
+    this.planned = this.planned.filter(({ userId }) => !users.has(userId))
+    void this.plan()
+    return pushes.length > 0
   }
 
   /** Attempts that are recorded or being made. */
@@ -174,8 +204,10 @@ export class PushLoop {
 
   private noteEnd({ why }: Permission & { is: 'end' }): void {
     this.end = why.by === 'nothing left' ? { is: 'done' } : { is: 'gave up', why }
-    if (why.by === 'outage')
-      this.context.reporter.note('The receiver stayed down: giving up; the other users stay owed.')
+    const { note } = this.context.reporter
+    if (why.by === 'outage') note('The receiver stayed down: giving up; the other users stay owed.')
+    if (why.by === 'asking')
+      note('The receiver takes nothing, and asks for less: giving up; the other users stay owed.')
   }
 
   /** No trouble is known: records attempts to make, or waits for some. */
@@ -183,14 +215,26 @@ export class PushLoop {
     const { attempts, planned } = this
     const pacedMs = this.receiver.untilSecond()
     const only = permission.seconds === 0 || pacedMs > 0 ? 'first' : undefined
+    if (permission.drawn && permission.firsts > 0 && this.drawn.length === 0) {
+      if (!(await this.draw())) this.receiver.noteNobodyToDraw()
+      return
+    }
     // due attempts come first
-    const next = attempts.due.untilNext(only) <= 0 ? 'due' : planned.length > 0 ? 'planned' : undefined
+    const isDue = !permission.drawn && attempts.due.untilNext(only) <= 0
+    const isPlanned = this.drawn.length > 0 || (!permission.drawn && planned.length > 0)
+    const next = isDue ? 'due' : isPlanned ? 'planned' : undefined
     const room = next === undefined ? 0 : this.room(next, permission)
-    if (next === 'due' && room > 0) await attempts.recordDue(room, only)
+    if (next === 'due' && room > 0) await this.recordDue(room, only, permission)
     else if (next === 'planned' && room > 0) await this.beginPlanned(room)
     else if (next !== undefined || attempts.unfinished > 0 || !this.plannedAll)
       await this.wait(this.untilNextWork(only, pacedMs))
     else await this.findEnd(only, pacedMs)
+  }
+
+  /** Before the first answer a second attempt needs a sign of life. */
+  private async recordDue(room: number, only: AttemptKind | undefined, { looks }: Permission & { is: 'go' }) {
+    if (looks && only !== 'first' && !(await this.receiver.findLife('second'))) return
+    await this.attempts.recordDue(room, only)
   }
 
   /**
@@ -198,7 +242,7 @@ export class PushLoop {
    * their users have had none.
    */
   private async findNext(): Promise<Work['next']> {
-    if (this.planned.length > 0) return { is: 'first' }
+    if (this.drawn.length > 0 || (await this.draw()) || this.planned.length > 0) return { is: 'first' }
     await this.attempts.lookAnew()
     const [firstMs, secondMs] = [this.attempts.due.untilNext('first'), this.attempts.due.untilNext('second')]
     // planning may have gone on meanwhile
@@ -212,7 +256,8 @@ export class PushLoop {
   /** The receiver is in trouble: makes one attempt of that kind, if other processes leave it to this one. */
   private async tryOnce(kind: AttemptKind): Promise<void> {
     if (!(await this.receiver.takeTry(kind, this.context.stop))) return await this.sleeper.sleep(againMs)
-    await (this.planned.length > 0 ? this.beginPlanned(1) : this.attempts.recordDue(1, kind))
+    const isPlanned = this.drawn.length + this.planned.length > 0
+    await (isPlanned ? this.beginPlanned(1) : this.attempts.recordDue(1, kind, true))
     if (!this.isIdle) return
     // its user was removed, or is being changed, or was taken by another process
     await this.receiver.noteNotMade()
@@ -228,7 +273,10 @@ export class PushLoop {
   /** Looks once more for abandoned deliveries. Where none are left it is done; otherwise it waits for the next attempt. */
   private async findEnd(only: AttemptKind | undefined, pacedMs: number): Promise<void> {
     const { due } = this.attempts
-    if ((await this.attempts.recordDue(1, only)) > 0 || (await this.receiver.noteNoFirstsLeft())) return
+    if ((await this.attempts.recordDue(1, only)) > 0) return
+    // in doubt those who are left decide: others of them may be in the hands of other processes
+    if (this.receiver.isInDoubt && (await this.draw())) return
+    if (await this.receiver.noteNoFirstsLeft()) return
     if (only === 'first') await due.noteNext('second')
     const untilMs = due.untilNext()
     if (untilMs === Number.POSITIVE_INFINITY) this.end = { is: 'done' }
@@ -239,29 +287,35 @@ export class PushLoop {
 
   private async beginPlanned(room: number): Promise<void> {
     const { clock, planned } = this.context
+    const isDrawn = this.drawn.length > 0
+    const queue = isDrawn ? this.drawn : this.planned
     const batch: UserPush[] = []
-    const { erasures, server } = this.planned[0] ?? {}
-    for (let free = room; free > 0 && this.planned[0]?.erasures === erasures && this.planned[0]?.server === server; ) {
-      const push = this.planned.shift() as UserPush
+    const { erasures, server } = queue[0] ?? {}
+    for (let free = room; free > 0 && queue[0]?.erasures === erasures && queue[0]?.server === server; ) {
+      const push = queue.shift() as UserPush
       batch.push(push)
       free -= push.deliveries.length
     }
     if (batch.length === 0) return
+    if (isDrawn) for (const push of batch) this.drawnKeys.add(push.deliveries[0]?.idempotencyKey ?? '')
     const recording = this.attempts.recordPushes(batch, room)
     // planning goes on while the database has the statement, not before
     clock.soon(() => void this.plan())
     const recorded = await recording
     if (recorded.left.length === 0 || this.stopping) return
-    this.planned.unshift(...(await planned.again(recorded.left, recorded.erasures)))
+    const again = await planned.again(recorded.left, recorded.erasures)
+    if (isDrawn) this.drawn.unshift(...again)
+    else this.planned.unshift(...again)
   }
 
   /** Makes as many of the recorded attempts as may be under way. */
   private drain(): void {
-    const { clock, settings } = this.context
-    const { concurrency } = settings
-    while (!this.stopping && this.attempts.ready.length > 0 && this.onWire < concurrency) {
-      if (!this.receiver.maySend(this.onWire)) break
-      const next = this.receiver.take(this.attempts.ready)
+    const { clock, slots } = this.context
+    while (!this.stopping && this.onWire < slots.atOnce) {
+      const { ready } = this.attempts
+      const sendable = this.receiver.drawsOnly ? ready.filter(this.isDrawn) : ready
+      if (sendable.length === 0 || !this.receiver.maySend(this.onWire)) break
+      const next = this.receiver.take(sendable)
       if (typeof next === 'number') {
         // an answer that came meanwhile may allow it sooner
         clock.cancel(this.paceTimer)
@@ -271,17 +325,35 @@ export class PushLoop {
       this.attempts.take(next)
       this.onWire++
       // the next statement goes to the database first, which carries it out while these bodies are built
-      clock.soon(() => this.begin(next))
+      clock.soon(() => void this.make(next))
     }
     this.sleeper.wake()
   }
 
-  private begin(attempt: RecordedAttempt): void {
-    makeAttempt(this.context, this.attempts, attempt)
-      .catch((error) => this.fail(error))
-      .finally(() => {
-        this.onWire--
-        this.drain()
-      })
+  private async make(attempt: RecordedAttempt): Promise<void> {
+    try {
+      const lacks = await makeAttempt(this.context, this.attempts, attempt, this.isDrawn(attempt))
+      if (lacks === undefined) this.shortages = 0
+      else await this.noteShortage(lacks)
+    } catch (error) {
+      this.fail(error)
+    }
+    this.drawnKeys.delete(attempt.idempotencyKey)
+    this.onWire--
+    this.drain()
+  }
+
+  /** This machine lacks what so many requests need: fewer go out at once; if it does not suffice for one, it is waited for. */
+  private async noteShortage(lacks: string): Promise<void> {
+    const { slots, reporter, clock } = this.context
+    const atOnce = Math.max(1, Math.min(slots.atOnce, this.onWire) >> 1)
+    if (atOnce < slots.atOnce) {
+      slots.atOnce = atOnce
+      reporter.note(`This machine lacks ${lacks}: at most ${atOnce} requests at once from now on.`)
+    }
+    if (this.onWire > 1) return
+    if (++this.shortages <= shortagesMax) return await pause(clock, shortageMs)
+    reporter.note(`This machine still lacks ${lacks}: giving up; the other users stay owed.`)
+    this.end = { is: 'gave up', why: { by: 'shortage' } }
   }
 }

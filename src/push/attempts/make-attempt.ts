@@ -19,12 +19,16 @@ const damagedKey: AttemptOutcome = {
   acceptsGzip: false,
 }
 
-/** Makes one attempt, and notes its outcome; a later statement records that. Throws what no other attempt will escape either. */
+/**
+ * Makes one attempt, and notes its outcome; a later statement records that. `drawn`: its user was drawn from all who are owed. Returns what
+ * this machine lacks, if that kept it from being made. Throws what no other attempt will escape either.
+ */
 export async function makeAttempt(
   { vault = plainVault, wire, planned, run, reporter, receiver }: LoopContext,
   attempts: AttemptsInHand,
   attempt: RecordedAttempt,
-): Promise<void> {
+  drawn: boolean,
+): Promise<string | undefined> {
   const { contents, idempotencyKey, attempt: nth, email } = attempt
   const receiverKey = await openIntact(vault, attempt.receiverKey, receiverKeyOf(email)).catch(async (error) => {
     // this process lacks the key that encrypts all
@@ -33,20 +37,28 @@ export async function makeAttempt(
   })
   if (receiverKey === undefined) {
     await receiver.noteNotMade(attempt)
-    return attempts.noteOutcome(attempt, damagedKey)
+    attempts.noteOutcome(attempt, damagedKey)
+    return undefined
   }
   const found = isAtHand(contents) ? contents : await planned.readJson(contents)
   if (found === undefined) {
     await receiver.noteNotMade(attempt)
-    return await attempts.takeBack([attempt], true)
+    await attempts.takeBack([attempt], true)
+    return undefined
   }
   const body = planned.bodies.build(attempt, found)
   const outcome = await wire.send({ body, ...attempt, receiverKey })
   planned.bodies.giveBack(body)
+  if (outcome.lacks !== undefined) {
+    await receiver.noteNotMade(attempt)
+    await attempts.takeBack([attempt])
+    return outcome.lacks
+  }
   const { durationMs, httpStatus, error, answer, emptySuccess } = outcome
   reporter.attempt({ runId: run.id, idempotencyKey, attempt: nth, durationMs, httpStatus, error, answer })
   if (emptySuccess !== undefined) reporter.line({ type: 'warning', user: email, href: null, message: emptySuccess })
-  const noted = receiver.note(attempt, outcome)
+  const noted = receiver.note(attempt, outcome, drawn)
   attempts.noteOutcome(attempt, outcome)
   await noted
+  return undefined
 }

@@ -28,6 +28,7 @@ import { Planner } from './planner.ts'
 import { databaseReceiver } from './receivers.ts'
 import { countUsersElsewhere, countUsersOfPass } from './users-left.ts'
 import {
+  drawUsers,
   findRemoved,
   findUsersOwedSubscription,
   findUsersWithoutQueries,
@@ -64,6 +65,7 @@ const usersOf = (db: Database): UserStore => ({
   findOwedSubscription: (untilNone) => findUsersOwedSubscription(db, untilNone),
   findRemoved: (users) => rideOut(() => findRemoved(db, users)),
   findBegun: (runId, userIds) => findUsersBegun(db, runId, userIds),
+  draw: (pass, count) => rideOut(() => drawUsers(db, pass, count)),
   takeRange: (range) => takeRange(db, range),
   releaseRanges: (workerIds, pass, kept) => releaseRanges(db, workerIds, pass, kept),
 })

@@ -4,25 +4,20 @@
  */
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
-import {
-  gzipRefusalMs,
-  outagePauseMsMax,
-  outageSecondMs,
-  paceDays,
-  refusalSecondMs,
-  refusalTryMs,
-  retryAfterMsMax,
-} from '../../base/limits.ts'
+import { gzipRefusalMs, paceDays, retryAfterMsMax } from '../../base/limits.ts'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import type { Known, ReceiverNews, ReceiverStore } from '../ledger.ts'
-import { pauseAfter } from '../receiver/health.ts'
+import { type Trouble, troubleRules } from '../receiver/trouble.ts'
 
-/** The trouble that a push found last, if a receiver is in trouble; `status` null: it is down. */
-export async function findTrouble(db: Database): Promise<{ status: number | null; since: Date } | undefined> {
+/** SQL: the trouble in a row, as JSON. */
+const troubleJson = sql`json_strip_nulls(json_build_object('is', trouble, 'status', refused_status))`
+
+/** The trouble that a push found last, if a receiver is in trouble. */
+export async function findTrouble(db: Database): Promise<{ trouble: Trouble; since: Date } | undefined> {
   const { rows } = await rideOut(() =>
-    sql<{ status: number | null; since: Date }>`
-      select refused_status as status, trouble_since as since from receivers where trouble_since is not null
+    sql<{ trouble: Trouble; since: Date }>`
+      select ${troubleJson} as trouble, trouble_since as since from receivers where trouble is not null
       order by trouble_since desc limit 1
     `.execute(db),
   )
@@ -33,10 +28,14 @@ export async function findTrouble(db: Database): Promise<{ status: number | null
 export const hashReceiver = (receiverUrl: string) => createHash('sha256').update(receiverUrl).digest()
 
 const ms = (milliseconds: number) => sql`${milliseconds} * interval '1 millisecond'`
-const byTrouble = (downMs: number, refusesMs: number) =>
-  sql`case when refused_status is null then ${ms(downMs)} else ${ms(refusesMs)} end`
+/** SQL: a pause, by the trouble in the row. */
+const byTrouble = (of: (rules: (typeof troubleRules)[Trouble['is']]) => number) =>
+  sql`case trouble ${sql.join(
+    Object.entries(troubleRules).map(([is, rules]) => sql`when ${is} then ${ms(of(rules))}`),
+    sql` `,
+  )} end`
 /** SQL: the pause between two second attempts. */
-const secondPause = byTrouble(outageSecondMs, refusalSecondMs)
+const secondPause = byTrouble(({ secondMs }) => secondMs)
 
 /**
  * SQL: milliseconds until `time`. A time too far ahead comes from a wrong clock, and counts as over; against `now()` so would the pause
@@ -53,8 +52,11 @@ const secondMs = until(sql`(second_at + ${secondPause})`, secondPause)
 
 async function find(db: Database, id: Buffer): Promise<Known> {
   const { rows } = await sql<Known>`
-    select case when trouble_since is not null then json_build_object('status', refused_status, 'tries', tries,
-        'nextMs', ${until(sql`next_at`, byTrouble(outagePauseMsMax, refusalTryMs))}, 'secondMs', ${secondMs}) end as trouble,
+    select case when trouble is not null then json_build_object('trouble', ${troubleJson}, 'tries', tries,
+        'nextMs', ${until(
+          sql`next_at`,
+          byTrouble(({ pauseMsMax }) => pauseMsMax),
+        )}, 'secondMs', ${secondMs}) end as trouble,
       json_build_object('pausedMs', ${until(sql`paused_until`, ms(retryAfterMsMax))}, 'allowedRate',
         case when rate_at between now() - ${paceDays} * interval '1 day' and now() then rate end) as pace,
       case when refused_gzip_at > now() - ${ms(gzipRefusalMs)} then 'refused' when takes_gzip then 'takes' end as gzip
@@ -63,30 +65,35 @@ async function find(db: Database, id: Buffer): Promise<Known> {
   return rows[0] ?? { trouble: null, pace: { pausedMs: 0, allowedRate: null }, gzip: null }
 }
 
+/** SQL that ends a trouble. */
+const isWell = sql`trouble = null, trouble_since = null, refused_status = null`
+const statusOf = (trouble: Trouble) => (trouble.is === 'refuses' ? trouble.status : null)
+/** SQL: whether the row is in that trouble. */
+const isIn = (trouble: Trouble) => sql<boolean>`(trouble is not distinct from ${trouble.is}
+  and refused_status is not distinct from ${statusOf(trouble)}::smallint)`
+
 function statementFor(id: Buffer, news: ReceiverNews) {
   switch (news.says) {
     case 'well':
-      return sql`update receivers set trouble_since = null, refused_status = null where url_sha256 = ${id}`
+      return sql`update receivers set ${isWell} where url_sha256 = ${id}`
     case 'trouble':
-      // if it refuses, the next push may try at once
       return sql`
-        update receivers set trouble_since = now(), refused_status = ${news.status}, tries = 0, second_at = null,
-          next_at = now() + ${ms(news.status === null ? pauseAfter(0) : 0)}
-        where url_sha256 = ${id} and (trouble_since is null or refused_status is distinct from ${news.status})
+        update receivers set trouble = ${news.trouble.is}, trouble_since = now(), refused_status = ${statusOf(news.trouble)},
+          tries = 0, second_at = null, next_at = now() + ${ms(troubleRules[news.trouble.is].pauseMs(0))}
+        where url_sha256 = ${id} and not ${isIn(news.trouble)}
       `
     case 'try':
       return sql`
-        update receivers set tries = tries + 1, next_at = now() + ${byTrouble(pauseAfter(news.tries + 1), refusalTryMs)},
+        update receivers set tries = tries + 1, next_at = now() + ${ms(troubleRules[news.trouble.is].pauseMs(news.tries + 1))},
           second_at = case when ${news.kind === 'second'} then now() else second_at end
-        where url_sha256 = ${id} and trouble_since is not null and tries = ${news.tries}
-          and refused_status is not distinct from ${news.status} and (${news.kind === 'first'} or ${secondMs} = 0)
+        where url_sha256 = ${id} and ${isIn(news.trouble)} and tries = ${news.tries}
+          and (${news.kind === 'first'} or ${secondMs} = 0)
       `
     case 'not made':
       return sql`
         update receivers set tries = tries - 1, next_at = now(),
           second_at = case when ${news.kind === 'second'} then null else second_at end
-        where url_sha256 = ${id} and trouble_since is not null and tries = ${news.tries}
-          and refused_status is not distinct from ${news.status}
+        where url_sha256 = ${id} and ${isIn(news.trouble)} and tries = ${news.tries}
       `
     case 'pace':
       return sql`
@@ -113,8 +120,7 @@ export const databaseReceiver = (db: Database, receiverUrl: string): ReceiverSto
         await sql`insert into receivers (url_sha256) values (${id}) on conflict do nothing`.execute(db)
         if (isOnlyOne)
           await sql`
-            update receivers set trouble_since = null, refused_status = null
-            where url_sha256 <> ${id} and trouble_since is not null
+            update receivers set ${isWell} where url_sha256 <> ${id} and trouble is not null
           `.execute(db)
         return await find(db, id)
       }),

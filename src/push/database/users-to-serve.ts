@@ -136,6 +136,29 @@ export async function findUsersToServe(
   }
 }
 
+/** A draw looks at the users in so many blocks of their table first: neighbours in a block may be neighbours on a map. */
+const blocksPerDraw = 400
+
+/**
+ * About `count` users of a pass who are owed it, drawn at random from all of them, also from the ranges of other processes. Few blocks
+ * are enough as long as many are owed; then it reads more.
+ */
+export async function drawUsers(db: Database, pass: Pass, count: number): Promise<UserToServe[]> {
+  const { rows: sizes } = await sql<{ blocks: number }>`
+    select pg_relation_size('users') / current_setting('block_size')::integer as blocks
+  `.execute(db)
+  for (
+    let share = Math.min(100, (100 * blocksPerDraw) / (sizes[0]?.blocks || 1));
+    ;
+    share = Math.min(100, share * 10)
+  ) {
+    const { rows } = await sql<UserToServe>`
+      select u.id, u.email from users u tablesample system (${share}) where ${isOwedBy(pass)} order by random() limit ${count}
+    `.execute(db)
+    if (rows.length >= count || share === 100) return rows
+  }
+}
+
 /** SQL: whether the user `u` lies in a range that a live process other than `except` has. */
 export const isHeld = (pass: Pass, except: readonly number[]) => sql`exists (
   select from user_ranges s join workers w on w.id = s.worker_id

@@ -166,9 +166,9 @@ export class Preview {
       else if ('users' in step) yield* this.planSome(step.users, step.kind)
       else yield* this.planPass(step.pass)
     }
-    const status = request.what === 'user' ? undefined : (await findTrouble(db))?.status
-    if (typeof status === 'number' && this.tally.deliveries > 0)
-      yield { type: 'skip', reason: toReason({ by: 'refusal', known: true, status, untilNextMs: 0 }) }
+    const trouble = request.what === 'user' ? undefined : (await findTrouble(db))?.trouble
+    if (trouble?.is === 'refuses' && this.tally.deliveries > 0)
+      yield { type: 'skip', reason: toReason({ by: 'refusal', known: true, status: trouble.status, untilNextMs: 0 }) }
     if (agenda.verdict?.held === undefined) return
     const left = await agenda.count([], this.users.remembered)
     this.owed += left.free

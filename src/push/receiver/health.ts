@@ -11,47 +11,29 @@
  * | unproven | no first attempts are left | that trouble if all of at least 2 ended alike, else unproven, and second ones go |
  * | mixed | a first attempt that ends in trouble | mixed, and second ones wait; at the 20th alike in a row that trouble |
  * | mixed | an answer without trouble, a second attempt with another answer, or no first attempts left | mixed, and second ones go |
+ * | unproven, mixed | the receiver asks for less, and takes nothing until the patience is over | over |
  * | trouble | the try is granted | trouble, with the try |
  * | trouble | the granted try is not made | trouble, and the try is given back |
  * | trouble | an attempt that ends alike | trouble, without the try: the next one comes later |
  * | trouble | an answer of another kind | unproven with that answer; the trouble stands until more is known |
- * | trouble (down) | others have reached the receiver | trouble, with one try at once |
+ * | trouble (down, asks) | others have reached the receiver | trouble, with one try at once |
  * | trouble (refuses) | others got another answer | unproven |
- * | any | others have found it down | trouble |
+ * | any | others have found it down, or asking | trouble |
  * | any | others have found that it refuses | trouble for a push that begins, else over |
- * | trouble (down) | the patience is over, and no try is due | over |
+ * | trouble (down, asks) | the patience is over, and no try is due | over |
  * | trouble (refuses) | the next try is more than a minute away | over |
  *
- * A receiver that is down is waited for. One that refuses, or whose successes show nothing, ends the push that finds it so at once.
+ * The users of one place come one after the other, and what fails for them alone shows nothing of the receiver. So after 5 alike in a row
+ * the machine is suspicious: only users drawn at random from all who are owed go on, and only their attempts count, until one ends
+ * otherwise. Before the first answer below 500 second attempts go one by one, each after a sign of life, and two alike are trouble.
  */
-import {
-  alikeMin,
-  outageCheckMs,
-  outageLookMs,
-  outagePauseMs,
-  outagePauseMsMax,
-  outageSecondMs,
-  refusalSecondMs,
-  refusalTryMs,
-} from '../../base/limits.ts'
-import type { AttemptOutcome } from '../../deliveries/attempt.ts'
+import { alikeDrawnAfter, alikeMin, outageCheckMs, outageLookMs } from '../../base/limits.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
-
-/** The status with which a receiver refuses every delivery; null: it is down, so that no answer is below 500. */
-export type TroubleStatus = number | null
-
-/** An outcome that, if everybody gets it, shows trouble. Those of one `status` are alike. */
-export type Trouble =
-  /** `httpStatus` null: no answer came. */
-  | { is: 'failure'; status: TroubleStatus; httpStatus: number | null; error: string | null }
-  /** A success that shows nothing; `says` is a sentence. */
-  | { is: 'empty'; status?: undefined; says: string }
-/** What an outcome says of the receiver as a whole. */
-export type Sign = Trouble | { is: 'well' }
+import { type BadSign, ends, isAlike, type Sign, type Trouble, troubleRules } from './trouble.ts'
 
 /** A trouble in the receiver's row. Times count from now. */
 export interface KnownTrouble {
-  status: TroubleStatus
+  trouble: Trouble
   /** Attempts made since the trouble was found. */
   tries: number
   nextMs: number
@@ -60,7 +42,7 @@ export interface KnownTrouble {
 }
 
 export type WhyOver =
-  | { by: 'outage'; known: boolean }
+  | { by: 'outage' | 'asking'; known: boolean }
   | { by: 'refusal'; known: boolean; status: number; untilNextMs: number }
   | { by: 'answers'; inARow: number; says: string }
 
@@ -69,22 +51,30 @@ interface Open {
   is: 'open'
   /** Not all first attempts ended alike. Until then the receiver is unproven, and few may begin. */
   isMixed: boolean
-  /** How the last attempts ended, if that looks like trouble, and how many of them ended alike. */
-  alike: Trouble | undefined
+  /** How the last attempts ended, if that looks like trouble, and how many of them count. */
+  alike: BadSign | undefined
   inARow: number
+  /** Nobody is left to be drawn: those who are left are all there are, and count. */
+  isEverybody: boolean
+  /** How many suspicions have turned out to be of some users alone: each makes the next one need a little more. */
+  suspicions: number
   /** First attempts may be left: in doubt second ones wait for them. */
   firstsLeft: boolean
+  /** An answer below 500 has come. */
+  isAnswered: boolean
+  /** When the receiver first asked for less since its last success. */
+  askedAt: number | undefined
   /**
    * Others see a trouble that an answer has ended here. If that answer looks like another trouble, more attempts of either kind decide,
    * second ones one by one.
    */
-  stands: boolean
+  stands: Trouble | undefined
 }
 
-/** The receiver is down, or refuses everything alike. */
+/** The receiver is in trouble as a whole. */
 interface InTrouble {
   is: 'trouble'
-  status: TroubleStatus
+  trouble: Trouble
   since: number
   /** An earlier push has found the trouble. */
   known: boolean
@@ -114,7 +104,8 @@ export interface Rules {
 }
 
 export type Event =
-  | { is: 'outcome'; attempt: 1 | 2; sign: Sign }
+  /** `drawn`: of a user who was drawn from all who are owed. */
+  | { is: 'outcome'; attempt: 1 | 2; sign: Sign; drawn?: boolean }
   /** The content of the row; `begins`: read by a push that begins, or looks for users once more. */
   | { is: 'row'; known: KnownTrouble | null; begins: boolean }
   /** This process may make the try. */
@@ -123,7 +114,10 @@ export type Event =
   | { is: 'not made' }
   /** The receiver shows no sign of life. */
   | { is: 'no sign' }
+  | { is: 'nobody to draw' }
   | { is: 'no firsts left' }
+  /** Time went on. */
+  | { is: 'time' }
   /** The push ends; `cutShort`: although attempts are left. */
   | { is: 'end'; cutShort: boolean }
 
@@ -131,37 +125,41 @@ export type Event =
 export type Write =
   | { says: 'well' }
   /** After `inARow` attempts; `error`: how the last one ended. */
-  | { says: 'trouble'; status: TroubleStatus; inARow: number; error: string | null }
+  | { says: 'trouble'; trouble: Trouble; inARow: number; error: string | null }
   /** The try, one of `tries` of this trouble, was not made. */
-  | { says: 'not made'; status: TroubleStatus; tries: number; kind: AttemptKind }
+  | { says: 'not made'; trouble: Trouble; tries: number; kind: AttemptKind }
 
 export interface Step {
   health: Health
   write?: Write
 }
 
-const counted = { alike: undefined, inARow: 0, firstsLeft: true, stands: false }
-export const unproven: Open = { is: 'open', isMixed: false, ...counted }
-export const well: Open = { is: 'open', isMixed: true, ...counted }
+const nothingAlike = { alike: undefined, inARow: 0, isEverybody: false }
+const fresh = { ...nothingAlike, suspicions: 0, firstsLeft: true, isAnswered: false, askedAt: undefined }
+export const unproven: Open = { is: 'open', isMixed: false, ...fresh, stands: undefined }
 const tellWell = { write: { says: 'well' } } as const
 /** An hourly push that begins a moment too early waits: otherwise it would make its try only every other hour. */
 const nearlyDueMs = 60_000
-/** Statuses that ask for another try, or concern one delivery alone. */
-const noRefusals: readonly number[] = [408, 409, 425, 429]
 
-export function signOf(outcome: Pick<AttemptOutcome, 'httpStatus' | 'error' | 'emptySuccess'>): Sign {
-  const { httpStatus, error, emptySuccess } = outcome
-  if (emptySuccess !== undefined) return { is: 'empty', says: emptySuccess }
-  const isDown = httpStatus === null || httpStatus >= 500
-  if (!isDown && (httpStatus < 300 || noRefusals.includes(httpStatus))) return { is: 'well' }
-  return { is: 'failure', status: isDown ? null : httpStatus, httpStatus, error }
+const isBad = (sign: Sign): sign is BadSign => sign.is === 'down' || sign.is === 'refuses' || sign.is === 'empty'
+
+function isLookedFor(sign: BadSign, rules: Rules): boolean {
+  if (sign.is === 'empty') return rules.empty
+  return sign.is === 'down' ? rules.patienceMs > 0 : rules.refusals
 }
 
-/** The pause before the next try of a receiver that is down, after `tries` of them. */
-export const pauseAfter = (tries: number) => Math.min(outagePauseMs * 2 ** tries, outagePauseMsMax)
+/** After so many alike in a row the next users are drawn. */
+const drawnAfter = (rules: Rules) => Math.ceil(rules.inARow / alikeDrawnAfter)
 
-const isLookedFor = (sign: Trouble, rules: Rules) =>
-  sign.is === 'empty' ? rules.empty : sign.status === null ? rules.patienceMs > 0 : rules.refusals
+/** The attempts of one place have ended alike: only those of drawn users show more. */
+const isSuspicious = ({ inARow, isEverybody }: Open, rules: Rules) => inARow >= drawnAfter(rules) && !isEverybody
+
+/** How many in a row prove trouble: a little more with each suspicion, so that a long run does not meet one by chance. */
+const neededInARow = ({ suspicions }: Open, rules: Rules) => rules.inARow + 2 * Math.floor(Math.log2(1 + suspicions))
+
+/** Only second attempts are left, and no answer below 500 has come. */
+const isSecondsAlone = ({ firstsLeft, isAnswered }: Open, rules: Rules) =>
+  !firstsLeft && !isAnswered && rules.patienceMs > 0
 
 export function step(health: Health, event: Event, now: number, rules: Rules): Step {
   if (event.is === 'row') return { health: learn(health, event, now, rules) }
@@ -169,79 +167,126 @@ export function step(health: Health, event: Event, now: number, rules: Rules): S
   if (health.is === 'trouble') return inTrouble(health, event, now, rules)
   switch (event.is) {
     case 'outcome':
-      return count(health, event.sign, event.attempt, now, rules)
+      return lookAtAsking(count(hear(health, event.sign, now), event, now, rules), now, rules)
+    case 'time':
+      return lookAtAsking({ health }, now, rules)
+    case 'nobody to draw':
+      return { health: { ...health, isEverybody: true } }
     case 'no firsts left': {
       const { isMixed, alike, inARow, stands } = health
       // fewer than usual prove trouble now, if all ended alike
       if (!isMixed && alike !== undefined && inARow >= alikeMin) return enter(alike, inARow, stands, now)
-      return { health: secondsWait(health) ? { ...health, firstsLeft: false } : health }
+      return { health: secondsWait(health, rules) ? { ...health, firstsLeft: false } : health }
     }
+    case 'no sign':
+      return enter({ is: 'down', status: null, asks: false, error: null }, 0, health.stands, now)
     case 'end':
-      return health.stands && !health.isMixed && !event.cutShort ? { health: well, ...tellWell } : { health }
-    default:
+      return health.stands && !health.isMixed && !event.cutShort
+        ? { health: { ...health, stands: undefined }, ...tellWell }
+        : { health }
+    case 'granted':
+    case 'not made':
       return { health }
   }
 }
 
 /** Whether second attempts wait: they would be lost if the receiver is in trouble. */
-const secondsWait = ({ isMixed, alike, firstsLeft }: Open) => firstsLeft && (!isMixed || alike?.is === 'failure')
-
-/** An attempt ended while no trouble is known. */
-function count(health: Open, sign: Sign, attempt: 1 | 2, now: number, rules: Rules): Step {
-  const { alike, firstsLeft, stands } = health
-  if (sign.is === 'well' || !isLookedFor(sign, rules)) {
-    // with `--accept` only a success ends what others see
-    const isOver = stands && (sign.is !== 'failure' || !health.isMixed)
-    return { health: { ...well, stands: stands && !isOver }, ...(isOver && tellWell) }
-  }
-  const isSame = alike !== undefined && alike.status === sign.status
-  const differs = alike !== undefined && !isSame
-  // a second attempt has failed before: it only shows that an answer differs, unless no first ones are left
-  if (attempt === 2 && sign.is === 'failure' && !stands)
-    return { health: differs && sign.status !== null ? well : health }
-  const inARow = isSame ? health.inARow + 1 : 1
-  if (inARow >= (stands && !firstsLeft ? alikeMin : rules.inARow)) return enter(sign, inARow, stands, now)
-  // if a trouble stands, two kinds of trouble in turn do not show that it is over
-  const isMixed = health.isMixed || (differs && !stands)
-  return { health: { ...health, isMixed, alike: sign, inARow, firstsLeft: firstsLeft || attempt === 1 } }
+function secondsWait(health: Open, rules: Rules): boolean {
+  const { firstsLeft, isMixed, alike, askedAt } = health
+  const isDoubted = alike !== undefined && (alike.is !== 'empty' || isSuspicious(health, rules))
+  return firstsLeft && (!isMixed || isDoubted || askedAt !== undefined)
 }
 
-function enter(trouble: Trouble, inARow: number, stands: boolean, now: number): Step {
-  if (trouble.is === 'empty') {
-    const why = { by: 'answers', inARow, says: trouble.says } as const
+/** What each answer says of itself. */
+function hear(health: Open, sign: Sign, now: number): Open {
+  const isAnswered = health.isAnswered || (sign.is !== 'down' && sign.is !== 'nothing')
+  if (sign.is === 'well') return { ...health, isAnswered, askedAt: undefined }
+  const asks = sign.is === 'asks' || (sign.is === 'down' && sign.asks)
+  return { ...health, isAnswered, askedAt: health.askedAt ?? (asks ? now : undefined) }
+}
+
+/** A receiver that asks for less, and takes nothing, is given up like one that is down. */
+function lookAtAsking(step: Step, now: number, rules: Rules): Step {
+  const { health } = step
+  if (health.is !== 'open' || health.askedAt === undefined || rules.patienceMs === 0) return step
+  if (now - health.askedAt < rules.patienceMs) return step
+  const write = { says: 'trouble', trouble: { is: 'asks' }, inARow: 0, error: null } as const
+  return { health: { is: 'over', why: { by: 'asking', known: false } }, write }
+}
+
+/** An attempt ended while no trouble is known. */
+function count(health: Open, { attempt, sign, drawn }: Event & { is: 'outcome' }, now: number, rules: Rules): Step {
+  const { alike, firstsLeft, stands } = health
+  if (sign.is === 'nothing') return { health }
+  // it asks for less again
+  if (sign.is === 'asks' && isAlike(stands, sign) && rules.patienceMs > 0)
+    return { health: { ...health, alike: undefined, inARow: 0 } }
+  if (!isBad(sign) || !isLookedFor(sign, rules)) {
+    const isOver = stands !== undefined && ends(stands, sign)
+    return { health: { ...mixed(health, rules), stands: isOver ? undefined : stands }, ...(isOver && tellWell) }
+  }
+  const isSame = isAlike(alike, sign)
+  const differs = alike !== undefined && !isSame
+  // a second attempt has failed before: it only shows that an answer differs, unless no first ones are left
+  const few = !firstsLeft && (stands !== undefined || isSecondsAlone(health, rules))
+  if (attempt === 2 && sign.is !== 'empty' && stands === undefined && !few)
+    return { health: differs && sign.is !== 'down' ? mixed(health, rules) : health }
+  // it began before the suspicion
+  if (isSame && isSuspicious(health, rules) && !drawn) return { health }
+  const inARow = isSame ? health.inARow + 1 : 1
+  if (inARow >= (few ? alikeMin : neededInARow(health, rules))) return enter(sign, inARow, stands, now)
+  if (isSame) return { health: { ...health, alike: sign, inARow, firstsLeft: firstsLeft || attempt === 1 } }
+  // if a trouble stands, two kinds of trouble in turn do not show that it is over
+  const isMixed = health.isMixed || (differs && stands === undefined)
+  const before = differs ? mixed(health, rules) : health
+  return { health: { ...before, isMixed, alike: sign, inARow, firstsLeft: firstsLeft || attempt === 1 } }
+}
+
+/** Not all ended alike: whatever was suspected was of some users alone. */
+function mixed(health: Open, rules: Rules): Open {
+  const suspicions = health.suspicions + (isSuspicious(health, rules) ? 1 : 0)
+  return { ...health, ...nothingAlike, isMixed: true, suspicions, firstsLeft: true }
+}
+
+function enter(sign: BadSign, inARow: number, stands: Trouble | undefined, now: number): Step {
+  if (sign.is === 'empty') {
+    const why = { by: 'answers', inARow, says: sign.says } as const
     return { health: { is: 'over', why }, ...(stands && tellWell) }
   }
-  const { status, error } = trouble
-  const write = { says: 'trouble', status, inARow, error } as const
-  if (status !== null)
+  const { error } = sign
+  if (sign.is === 'refuses') {
+    const { status } = sign
+    const write = { says: 'trouble', trouble: { is: 'refuses', status }, inARow, error } as const
     return { health: { is: 'over', why: { by: 'refusal', known: false, status, untilNextMs: 0 } }, write }
-  const found = { since: now, known: false, shared: true, tries: 0, mine: undefined }
-  return { health: { is: 'trouble', status, ...found, nextAt: now + pauseAfter(0), secondAt: now }, write }
+  }
+  const trouble = { is: 'down' } as const
+  const found = { trouble, since: now, known: false, shared: true, tries: 0, mine: undefined }
+  const nextAt = now + troubleRules.down.pauseMs(0)
+  const write = { says: 'trouble', trouble, inARow, error } as const
+  return { health: { is: 'trouble', ...found, nextAt, secondAt: now }, write }
 }
 
 function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): Step {
-  const { status, tries, mine, nextAt } = health
-  const isDown = status === null
+  const { trouble, tries, mine, nextAt } = health
+  const { pauseMs, secondMs } = troubleRules[trouble.is]
   switch (event.is) {
     case 'granted': {
       const { kind } = event
-      const secondAt = kind === 'second' ? now + (isDown ? outageSecondMs : refusalSecondMs) : health.secondAt
-      const pauseMs = isDown ? pauseAfter(tries + 1) : refusalTryMs
-      return { health: { ...health, tries: tries + 1, nextAt: now + pauseMs, secondAt, mine: kind } }
+      const secondAt = kind === 'second' ? now + secondMs : health.secondAt
+      return { health: { ...health, tries: tries + 1, nextAt: now + pauseMs(tries + 1), secondAt, mine: kind } }
     }
     case 'not made': {
       if (mine === undefined) return { health }
       const secondAt = mine === 'second' ? now : health.secondAt
       const back: InTrouble = { ...health, tries: tries - 1, nextAt: now + outageLookMs, secondAt, mine: undefined }
-      return { health: back, write: { says: 'not made', status, tries, kind: mine } }
+      return { health: back, write: { says: 'not made', trouble, tries, kind: mine } }
     }
     case 'no sign':
       return { health: { ...health, nextAt: Math.max(nextAt, now + outageCheckMs) } }
     case 'outcome': {
       const { sign } = event
-      const isOther = sign.is !== 'failure' || (sign.httpStatus !== null && sign.status !== status)
-      if (isOther) return count({ ...unproven, stands: true }, sign, 1, now, rules)
-      return { health: { ...health, mine: undefined } }
+      if (!ends(trouble, sign)) return { health: { ...health, mine: undefined } }
+      return count(hear({ ...unproven, stands: trouble }, sign, now), { ...event, attempt: 1 }, now, rules)
     }
     default:
       return { health }
@@ -249,43 +294,58 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
 }
 
 function learn(from: Health, { known: row, begins }: Event & { is: 'row' }, now: number, rules: Rules): Health {
-  const health = from.is === 'open' && begins ? { ...from, firstsLeft: true } : from
+  const health = from.is === 'open' && begins ? { ...from, firstsLeft: true, isEverybody: false } : from
   if (health.is === 'over' || (health.is === 'open' && health.stands)) return health
   const before = health.is === 'trouble' ? health : undefined
-  if (row === null || (row.status === null && rules.patienceMs === 0)) {
+  if (row === null) {
     if (before === undefined) return health
-    if (before.status !== null) return unproven
+    if (!troubleRules[before.trouble.is].isWaitedFor) return unproven
     // an attempt of its own shows whether this process reaches the receiver too
     return before.shared ? { ...before, shared: false, nextAt: before.mine ? before.nextAt : now } : before
   }
-  const { status, tries, nextMs } = row
+  const { trouble, tries, nextMs } = row
+  const { isWaitedFor } = troubleRules[trouble.is]
+  // this push does not heed such trouble: a success of its own ends what others see
+  if (health.is === 'open' && !(isWaitedFor ? rules.patienceMs > 0 : rules.refusals))
+    return begins ? { ...health, stands: trouble } : health
   const secondAt = now + row.secondMs
-  const same = before?.status === status ? before : undefined
+  const same = isAlike(before?.trouble, trouble) ? before : undefined
   // its own clock counts on for what it has read
   if (same?.tries === tries) return { ...same, secondAt, shared: true }
   const { since, known, mine } = same ?? { since: now, known: begins, mine: undefined }
-  if (status !== null && !begins && mine === undefined)
-    return { is: 'over', why: { by: 'refusal', known, status, untilNextMs: nextMs } }
-  const nextAt = now + (status === null && begins ? 0 : nextMs)
-  return { is: 'trouble', status, since, known, shared: true, tries, nextAt, secondAt, mine }
+  if (trouble.is === 'refuses' && !begins && mine === undefined)
+    return { is: 'over', why: { by: 'refusal', known, status: trouble.status, untilNextMs: nextMs } }
+  const nextAt = now + (isWaitedFor && begins ? 0 : nextMs)
+  return { is: 'trouble', trouble, since, known, shared: true, tries, nextAt, secondAt, mine }
 }
+
+/** A push that goes on regardless begins as if nothing were known; its first success ends what others see. */
+export const regardless = (known: KnownTrouble | null): Open => ({ ...unproven, stands: known?.trouble })
 
 /** Whether an attempt that is recorded may go out, beside `onWire` others: in trouble the granted try alone. */
 export function maySend(health: Health, onWire: number): boolean {
   return health.is === 'trouble' ? health.mine !== undefined && onWire === 0 : health.is !== 'over'
 }
 
+/** Whether only the attempts of drawn users may go out. */
+export const drawsOnly = (health: Health, rules: Rules) => health.is === 'open' && isSuspicious(health, rules)
+
+/** Whether those who are left decide if the receiver is in trouble, so that they must be all who are owed. */
+export const isInDoubt = (health: Health) => health.is === 'open' && !health.isMixed && health.alike !== undefined
+
 /** The attempts at hand. */
 export interface Work {
   /** Attempts that are recorded or being made. */
   open: number
+  /** Those of drawn users among them. */
+  drawn?: number
   /** The attempt that could be tried; undefined: that is not known yet. `inMs`: when a second one is due. */
   next?: undefined | { is: AttemptKind | 'nothing'; inMs?: number }
 }
 
 export type Permission =
-  /** So many attempts may be recorded. */
-  | { is: 'go'; firsts: number; seconds: number }
+  /** So many attempts may be recorded; `drawn`: first ones of drawn users alone; `looks`: a second one after a sign of life. */
+  | { is: 'go'; firsts: number; seconds: number; drawn: boolean; looks: boolean }
   /** One attempt may be made, if other processes leave it to this one. */
   | { is: 'try'; kind: AttemptKind }
   | { is: 'wait'; ms: number }
@@ -293,22 +353,34 @@ export type Permission =
 
 const all = Number.POSITIVE_INFINITY
 
-export function ask(health: Health, { open, next }: Work, now: number, rules: Rules): Permission {
+export function ask(health: Health, { open, drawn = 0, next }: Work, now: number, rules: Rules): Permission {
   if (health.is === 'over') return { is: 'end', why: health.why }
-  if (health.is === 'open') {
-    const { isMixed, inARow, stands } = health
-    const firsts = isMixed ? all : Math.max(0, rules.inARow - open - inARow)
-    const seconds = stands && !isMixed ? Math.max(0, 1 - open) : all
-    return { is: 'go', firsts, seconds: secondsWait(health) ? 0 : seconds }
-  }
+  if (health.is === 'open') return go(health, open, drawn, rules)
   if (next === undefined) return { is: 'wait', ms: outageLookMs }
   if (next.is === 'nothing') return { is: 'end', why: { by: 'nothing left' } }
-  const { status, known, since, secondAt } = health
+  const { trouble, known, since, secondAt } = health
   const nextAt = next.is === 'second' ? Math.max(health.nextAt, secondAt, now + (next.inMs ?? 0)) : health.nextAt
   const untilNextMs = nextAt - now
   if (untilNextMs <= 0) return { is: 'try', kind: next.is }
-  if (status === null && now - since >= rules.patienceMs) return { is: 'end', why: { by: 'outage', known } }
-  if (status !== null && untilNextMs > nearlyDueMs)
-    return { is: 'end', why: { by: 'refusal', known, status, untilNextMs } }
+  if (trouble.is === 'refuses') {
+    if (untilNextMs > nearlyDueMs)
+      return { is: 'end', why: { by: 'refusal', known, status: trouble.status, untilNextMs } }
+  } else if (now - since >= rules.patienceMs)
+    return { is: 'end', why: { by: trouble.is === 'down' ? 'outage' : 'asking', known } }
   return { is: 'wait', ms: Math.min(outageLookMs, untilNextMs) }
+}
+
+function go(health: Open, open: number, drawn: number, rules: Rules): Permission {
+  const { isMixed, alike, inARow, isEverybody, stands } = health
+  const isDrawing = isSuspicious(health, rules)
+  const needed = neededInARow(health, rules) - inARow
+  const firsts = isDrawing
+    ? Math.max(0, needed - drawn)
+    : isMixed
+      ? all
+      : Math.max(0, (isEverybody ? needed : drawnAfter(rules) - inARow) - open)
+  const looks = isSecondsAlone(health, rules)
+  const isOneByOne = looks || (!isMixed && (stands ?? alike) !== undefined)
+  const seconds = isOneByOne ? Math.max(0, 1 - open) : all
+  return { is: 'go', firsts, seconds: secondsWait(health, rules) ? 0 : seconds, drawn: isDrawing, looks }
 }

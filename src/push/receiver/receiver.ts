@@ -12,20 +12,21 @@ import type { PushReporter } from '../reporter.ts'
 import type { Wire } from '../wire.ts'
 import {
   ask,
+  drawsOnly,
   type Event,
   type Health,
+  isInDoubt,
   maySend,
   type Permission,
-  pauseAfter,
   type Rules,
-  signOf,
+  regardless,
   step,
   unproven,
   type Work,
   type Write,
-  well,
 } from './health.ts'
 import { Pace } from './pace.ts'
+import { signOf, type Trouble, troubleRules } from './trouble.ts'
 
 /** Whether first attempts go out compressed (contract 4.17); `auto`: once an answer has said that the receiver takes that. */
 export type CompressMode = 'auto' | 'gzip' | 'off'
@@ -57,10 +58,13 @@ export class Receiver {
   private readonly context: ReceiverContext
   private readonly rules: Rules
   private readonly pace: Pace
-  private health: Health
+  private health: Health = unproven
   private gzip: Known['gzip'] = null
   /** The deliveries whose answers showed nothing, one after the other, up to now; once that holds the push, also those under way. */
   readonly emptyKeys: string[] = []
+  private hasSucceeded = false
+  /** Deliveries that were refused as compressed: their second attempts are plain, and show as much as first ones. */
+  private readonly refusedGzip = new Set<string>()
   /** The last statement on the row, and how many statements are under way or wait for their turn. */
   private last: Promise<unknown> = Promise.resolve()
   private unanswered = 0
@@ -69,11 +73,10 @@ export class Receiver {
 
   constructor(context: ReceiverContext) {
     const { settings, heeds, accepts } = context
-    const looks = heeds && !accepts
+    const patienceMs = heeds ? settings.outageMs : 0
     this.context = context
-    this.rules = { patienceMs: looks ? settings.outageMs : 0, refusals: looks, empty: !accepts, inARow: alikeInARow }
+    this.rules = { patienceMs, refusals: heeds && !accepts, empty: !accepts, inARow: alikeInARow }
     this.pace = new Pace(settings.ratePerSecond, { retryDelayMs: settings.retryDelayMs })
-    this.health = accepts ? { ...well, stands: heeds } : unproven
   }
 
   /** Whether first attempts that are recorded now go out compressed. */
@@ -90,7 +93,17 @@ export class Receiver {
   /** About how many attempts a second the receiver allows, once it has asked for less; undefined: it has not. */
   get allowedRate(): number | undefined {
     const { pace } = this
-    return pace.isSlowed ? (pace.allowedRate(this.now) ?? pace.ratePerSecond) : undefined
+    return pace.isSlowed && this.hasSucceeded ? (pace.allowedRate(this.now) ?? pace.ratePerSecond) : undefined
+  }
+
+  /** Some users alone may be in trouble: only attempts of drawn users may go out. */
+  get drawsOnly(): boolean {
+    return drawsOnly(this.health, this.rules)
+  }
+
+  /** Whether those who are left decide if the receiver is in trouble, so that they must be all who are owed. */
+  get isInDoubt(): boolean {
+    return isInDoubt(this.health)
   }
 
   /** Whether an attempt that is recorded may go out, beside those on the wire. */
@@ -99,6 +112,7 @@ export class Receiver {
   }
 
   ask(work: Work): Permission {
+    if (this.health.is === 'open') void this.apply({ is: 'time' })
     return ask(this.health, work, this.now, this.rules)
   }
 
@@ -153,13 +167,22 @@ export class Receiver {
   }
 
   /** Notes the outcome of an attempt. The promise settles once other processes can see it. */
-  async note(attempt: RecordedAttempt, outcome: AttemptOutcome): Promise<void> {
-    const event = { is: 'outcome', attempt: attempt.attempt, sign: signOf(outcome) } as const
+  async note(attempt: RecordedAttempt, outcome: AttemptOutcome, drawn: boolean): Promise<void> {
+    const sign = signOf(outcome, attempt.gzip)
+    const event = { is: 'outcome', attempt: this.showsAsMuchAs(attempt), sign, drawn } as const
+    if (sign.is === 'nothing' && this.context.settings.compress === 'auto') this.refusedGzip.add(attempt.idempotencyKey)
+    this.hasSucceeded ||= event.sign.is === 'well'
     const writes = [this.notePace(attempt, outcome), this.apply(event), this.noteGzip(outcome)]
     if (event.sign.is === 'empty') this.emptyKeys.push(attempt.idempotencyKey)
     if (this.health.is === 'open' && this.health.alike?.is !== 'empty') this.emptyKeys.length = 0
     // without news it does not yield: the loop's next statement takes the outcome along
     if (writes.some((write) => write !== undefined)) await Promise.all(writes)
+  }
+
+  /** A second attempt that goes out plain after a 415 is as good as a first one. */
+  private showsAsMuchAs({ attempt, gzip, idempotencyKey }: RecordedAttempt): 1 | 2 {
+    const isPlainAnew = !gzip && (this.context.settings.compress === 'gzip' || this.refusedGzip.delete(idempotencyKey))
+    return isPlainAnew ? 1 : attempt
   }
 
   private notePace(attempt: RecordedAttempt, outcome: AttemptOutcome): Promise<unknown> | undefined {
@@ -191,6 +214,11 @@ export class Receiver {
     await this.apply({ is: 'not made' })
   }
 
+  /** Nobody is left to be drawn. */
+  noteNobodyToDraw(): void {
+    void this.apply({ is: 'nobody to draw' })
+  }
+
   /** All first attempts are made. Returns whether that changes what may be made. */
   async noteNoFirstsLeft(): Promise<boolean> {
     const before = this.health
@@ -202,16 +230,14 @@ export class Receiver {
 
   /** During trouble, when a try is due: whether this process, and no other, makes one attempt now. */
   async takeTry(kind: AttemptKind, stop: AbortSignal): Promise<boolean> {
-    if (this.health.is === 'trouble' && this.health.status === null && !(await this.showsLife(kind))) {
-      await this.apply({ is: 'no sign' })
-      return false
-    }
+    const needsLife = this.health.is === 'trouble' && troubleRules[this.health.trouble.is].needsLife
+    if (needsLife && !(await this.findLife(kind))) return false
     // others may have found or tried something meanwhile
     const { health } = this
     const permission = this.ask({ open: 0, next: { is: kind } })
     if (stop.aborted || health.is !== 'trouble' || permission.is !== 'try') return false
     // where nobody else sees the outage this process tries by itself
-    if (health.shared && !(await this.tell({ says: 'try', status: health.status, tries: health.tries, kind }))) {
+    if (health.shared && !(await this.tell({ says: 'try', trouble: health.trouble, tries: health.tries, kind }))) {
       await this.look()
       return false
     }
@@ -220,13 +246,17 @@ export class Receiver {
   }
 
   /**
-   * Whether the receiver may be back: a connection can be made and, before a second attempt, a HEAD is answered below 500. Behind a
-   * proxy only a request shows whether it can be reached.
+   * Whether the receiver may be up: a connection can be made and, before a second attempt, a HEAD is answered below 500, or with 501, as
+   * servers do that know no HEAD. Behind a proxy only a request shows whether it can be reached.
    */
-  private async showsLife(kind: AttemptKind): Promise<boolean> {
+  async findLife(kind: AttemptKind): Promise<boolean> {
     const answer = await this.context.wire.head()
-    if (kind === 'first') return answer.kind === 'answer' || answer.stage !== 'connect'
-    return answer.kind === 'answer' && answer.status < 500
+    const isAlive =
+      kind === 'first'
+        ? answer.kind === 'answer' || answer.stage !== 'connect'
+        : answer.kind === 'answer' && (answer.status < 500 || answer.status === 501)
+    if (!isAlive) await this.apply({ is: 'no sign' })
+    return isAlive
   }
 
   private get now(): number {
@@ -238,7 +268,10 @@ export class Receiver {
     if (!this.context.heeds) return
     this.pace.learn(pace, this.now)
     this.context.reporter.pace(this.allowedRate)
-    if (!this.context.accepts) void this.apply({ is: 'row', known: trouble, begins })
+    // a push that goes on regardless waits all the same for a receiver that it finds in trouble itself
+    if (this.context.accepts && this.health.is !== 'trouble') {
+      if (begins) this.health = regardless(trouble)
+    } else void this.apply({ is: 'row', known: trouble, begins })
   }
 
   /** Returns a promise that settles once other processes can see what is news to them. */
@@ -270,10 +303,11 @@ export class Receiver {
     const { health } = this
     const { reporter, tellsAgain } = this.context
     if (health.is === before.is) return
-    if (health.is === 'trouble' && health.status === null) {
+    if (health.is === 'trouble' && troubleRules[health.trouble.is].isWaitedFor) {
       reporter.waits('the receiver')
       if (!health.known) reporter.note(describeOutage(before, write))
-      else if (tellsAgain) reporter.note('The receiver is down, as a push before this one found: trying it.')
+      else if (tellsAgain)
+        reporter.note(`${describeKnown(health.trouble)}, as a push before this one found: trying it.`)
     } else if (before.is === 'trouble') {
       reporter.waits(undefined)
       if (health.is === 'open') reporter.note(describeEnd(before, health))
@@ -281,14 +315,26 @@ export class Receiver {
   }
 }
 
+const describeKnown = ({ is }: Trouble) =>
+  is === 'asks' ? 'The receiver takes nothing and asks for less' : 'The receiver is down'
+
 function describeOutage(before: Health, write: Write | undefined): string {
   if (write?.says !== 'trouble') return 'The receiver is down, as another push found: waiting for it.'
+  const { inARow, error } = write
   const attempts = before.is === 'open' && before.stands ? 'attempts' : 'first attempts'
-  return `The receiver is down: ${write.inARow} ${attempts} in a row failed; the last: ${write.error}. Trying again after ${pauseAfter(0) / 1_000} s, then after twice as long each time.`
+  const shown = inARow === 0 ? 'it shows no sign of life' : `${inARow} ${attempts} in a row failed; the last: ${error}`
+  const firstMs = troubleRules.down.pauseMs(0)
+  return `The receiver is down: ${shown}. Trying again after ${firstMs / 1_000} s, then after twice as long each time.`
 }
 
-function describeEnd({ status }: Health & { is: 'trouble' }, { alike }: Health & { is: 'open' }): string {
-  const what = status === null ? 'answers again' : `no longer answers HTTP ${status} to everybody`
-  const then = alike?.is === 'failure' ? `HTTP ${alike.httpStatus} came, so other second attempts wait` : 'going on'
+function describeEnd({ trouble }: Health & { is: 'trouble' }, { alike }: Health & { is: 'open' }): string {
+  const what =
+    trouble.is === 'down'
+      ? 'answers again'
+      : trouble.is === 'asks'
+        ? 'takes deliveries again'
+        : `no longer answers HTTP ${trouble.status} to everybody`
+  const other = alike && 'status' in alike ? `HTTP ${alike.status}` : 'no answer'
+  const then = alike && alike.is !== 'empty' ? `${other} came, so other second attempts wait` : 'going on'
   return `The receiver ${what}: ${then}.`
 }

@@ -6,6 +6,9 @@ import type { Tally } from '../reporter.ts'
 import type { UsersLeft } from '../whom/agenda.ts'
 import type { Scope } from './scope.ts'
 
+/** `shortage`: this machine lacks what a single request needs. */
+export type WhyGaveUp = WhyOver | { by: 'shortage' }
+
 /** How the loop of a round ended. A failure is thrown. */
 export type LoopEnd =
   /** No attempts are left. */
@@ -15,7 +18,7 @@ export type LoopEnd =
   /** The next attempt is due later than this run waits. */
   | { is: 'leaving' }
   /** The receiver is in trouble. */
-  | { is: 'gave up'; why: WhyOver }
+  | { is: 'gave up'; why: WhyGaveUp }
 
 export interface RunFacts extends Pick<Tally, 'delivered' | 'failed' | 'unknown' | 'pending'> {
   scope: Pick<Scope, 'command' | 'left' | 'looksAgain'>
@@ -69,7 +72,8 @@ export function nextRound(facts: RunFacts, round: number): 'no' | 'again' | 'aft
 
 export function judgeRun(facts: RunFacts): RunEnd {
   const { scope, loop, isStopped, guard, heldUsers, left, leftOwed, delivered, failed, unknown, pending } = facts
-  const heldBy = loop.is === 'gave up' && loop.why.by !== 'outage' ? loop.why : undefined
+  const why = loop.is === 'gave up' ? loop.why : undefined
+  const heldBy = why?.by === 'refusal' || why?.by === 'answers' ? why : undefined
   const cameToEnd = isThrough(facts) && guard === 'lets' && !isAnyLeft(facts)
   // these forms have no other work; after other forms `--resume` sends it
   const owed = pending + (scope.left === 'asked' ? leftOwed : 0)

@@ -149,6 +149,14 @@ export class PlannedPushes {
     }
   }
 
+  /** The pushes of users of a pass who were drawn from all who are owed it. */
+  async ofDrawn(pass: Pass, users: readonly UserToServe[]): Promise<UserPush[]> {
+    const unheld = users.filter(({ id }) => !this.held.has(id))
+    const pushes: UserPush[] = []
+    for await (const push of this.ofPlans(this.plansOf(unheld, pass.compared), pass, undefined)) pushes.push(push)
+    return pushes
+  }
+
   /** The pushes of `users`, in their order. */
   ofUsers(users: readonly UserToServe[], kind: 'subscription' | 'single'): AsyncGenerator<UserPush> {
     return this.ofPlans(this.plansOf(users, []), { kind, scope: null, compared: [] }, undefined)
