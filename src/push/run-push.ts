@@ -41,9 +41,6 @@ class PushRun {
   /** Users who are held back, and whom an earlier run has reported. */
   private heldAgain = 0
   private loop: PushLoop | undefined
-  /** Users of passes whose pushes it has planned. */
-  private planned = 0
-
   /** `startedAt`: when it was begun, by its clock. */
   constructor(context: RunContext, worker: Worker, run: Run, startedAt: number) {
     const { wire, clock, settings, request, accept = false } = context
@@ -163,27 +160,24 @@ class PushRun {
   private async draw(count: number): Promise<UserPush[]> {
     const { ledger, planned } = this.tools
     const { passes, verdict } = this.agenda
-    const room = Math.min(count, this.scope.limit - this.planned)
-    if (verdict?.held || room <= 0) return []
     const pushes: UserPush[] = []
-    for (const pass of passes) {
-      const users = await ledger.users.draw(pass, room)
-      pushes.push(...(await planned.ofDrawn(pass, users)))
-    }
-    this.planned += Math.min(room, pushes.length)
-    return pushes.slice(0, room)
+    // a run with a limit has taken the users whom it serves
+    if (verdict?.held || Number.isFinite(this.scope.limit)) return pushes
+    for (const pass of passes) pushes.push(...(await planned.ofDrawn(pass, await ledger.users.draw(pass, count))))
+    return pushes
   }
 
   private async *pushes(isAgain: boolean): AsyncGenerator<UserPush> {
     const { limit } = this.scope
     const { planned, reporter } = this.tools
+    let served = 0
     for await (const step of this.agenda.steps(this.counted, isAgain)) {
       if ('skip' in step) reporter.line(step.skip)
       else if ('users' in step) yield* planned.ofUsers(step.users, step.kind)
       else {
-        for await (const push of planned.ofPass(step.pass, this.counted.free, () => limit - this.planned)) {
+        for await (const push of planned.ofPass(step.pass, this.counted.free, () => limit - served)) {
           yield push
-          this.planned++
+          served++
         }
       }
     }

@@ -177,10 +177,10 @@ function checkSummary({ outcome }: Facts, { nth, end, lines, request, wasFrozen 
 
 type Sign = { is: 'well' | 'down' | 'empty' | 'refuses'; status: number | undefined }
 
-function signOf({ told }: OnWire): Sign {
+function signOf({ told, gzip }: OnWire): Sign {
   if (told?.kind !== 'answer' || told.status >= 500) return { is: 'down', status: undefined }
   if (told.status < 300) return { is: told.contentType === 'text/html' ? 'empty' : 'well', status: undefined }
-  return [408, 409, 425, 429].includes(told.status)
+  return [408, 409, 425, 429].includes(told.status) || (gzip && told.status === 415)
     ? { is: 'well', status: undefined }
     : { is: 'refuses', status: told.status }
 }

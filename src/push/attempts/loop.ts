@@ -178,9 +178,10 @@ export class PushLoop {
     if (this.isNobodyToDraw) return false
     const pushes = await this.context.draw(drawnAtOnce)
     this.isNobodyToDraw = pushes.length === 0
-    const users = new Set(pushes.map(({ userId }) => userId))
+    const nameOf = ({ scope, userId }: UserPush) => `${scope} ${userId}`
+    const names = new Set(pushes.map(nameOf))
     this.drawn.push(...pushes)
-    this.planned = this.planned.filter(({ userId }) => !users.has(userId))
+    this.planned = this.planned.filter((push) => !names.has(nameOf(push)))
     void this.plan()
     return pushes.length > 0
   }

@@ -56,7 +56,7 @@ interface Open {
   inARow: number
   /** Nobody is left to be drawn: those who are left are all there are, and count. */
   isEverybody: boolean
-  /** How many suspicions have turned out to be of some users alone: each makes the next one need a little more. */
+  /** How many suspicions have turned out to be of some users alone: many make the next one need a little more. */
   suspicions: number
   /** First attempts may be left: in doubt second ones wait for them. */
   firstsLeft: boolean
@@ -140,6 +140,8 @@ export const unproven: Open = { is: 'open', isMixed: false, ...fresh, stands: un
 const tellWell = { write: { says: 'well' } } as const
 /** An hourly push that begins a moment too early waits: otherwise it would make its try only every other hour. */
 const nearlyDueMs = 60_000
+/** So many suspicions of some users alone make no difference. */
+const suspicionsFree = 4
 
 const isBad = (sign: Sign): sign is BadSign => sign.is === 'down' || sign.is === 'refuses' || sign.is === 'empty'
 
@@ -154,8 +156,9 @@ const drawnAfter = (rules: Rules) => Math.ceil(rules.inARow / alikeDrawnAfter)
 /** The attempts of one place have ended alike: only those of drawn users show more. */
 const isSuspicious = ({ inARow, isEverybody }: Open, rules: Rules) => inARow >= drawnAfter(rules) && !isEverybody
 
-/** How many in a row prove trouble: a little more with each suspicion, so that a long run does not meet one by chance. */
-const neededInARow = ({ suspicions }: Open, rules: Rules) => rules.inARow + 2 * Math.floor(Math.log2(1 + suspicions))
+/** How many in a row prove trouble: a little more after several suspicions, so that a long run does not meet one by chance. */
+const neededInARow = ({ suspicions }: Open, rules: Rules) =>
+  rules.inARow + 2 * Math.floor(Math.log2(1 + suspicions / suspicionsFree))
 
 /** Only second attempts are left, and no answer below 500 has come. */
 const isSecondsAlone = ({ firstsLeft, isAnswered }: Open, rules: Rules) =>
