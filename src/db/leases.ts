@@ -218,10 +218,7 @@ export class Worker {
   }
 }
 
-/**
- * Runs `work` as a worker, whose lease ends with it. If `work` fails, the lease is no longer renewed and runs out by itself: as a rule
- * the database is away then.
- */
+/** Runs `work` as a worker, whose lease ends with it, even if it fails (contract 4.13): nothing of it may be under way any more. */
 export async function withWorker<T>(
   leases: Leases,
   leaseMs: number,
@@ -233,8 +230,10 @@ export async function withWorker<T>(
     const result = await work(worker)
     await leases.rideOut(() => worker.stop())
     return result
-  } finally {
-    worker.stopRenewing()
+  } catch (error) {
+    // while the database is away the lease runs out by itself
+    await worker.stop().catch(() => {})
+    throw error
   }
 }
 

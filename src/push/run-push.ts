@@ -321,8 +321,6 @@ export async function carryOut(context: RunContext): Promise<PushEnd> {
       if (!worker.lost.aborted) throw error
       // `status` says so then, and the run can be resumed
       await ledger.runs.recordLoss(run, start, { workerId: worker.id, ageMs: clock.now() - startedAt })
-      // where that fails, the lease runs out by itself
-      await worker.stop().catch(() => {})
       throw lostRecords()
     }
   }
