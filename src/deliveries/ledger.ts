@@ -122,6 +122,19 @@ export const endsLost = (isLost: RawBuilder<boolean>) => sql`
   second_maybe_arrived = d.second_maybe_arrived or (d.attempts = 2 and ${isLost}),
   second_error = case when d.attempts = 2 and ${isLost} then coalesce(d.second_error, ${outcomeLost}) else d.second_error end`
 
+/** SQL: ends the pending deliveries `d` for which `isMeant` holds, with their users `u`, whom it may not have. */
+const endThose = (isMeant: RawBuilder<boolean>) => sql<LedgerDelivery>`
+  update deliveries d set
+    ${endsLost(sql`d.under_way`)},
+    end_reason = case when d.under_way and d.attempts = 2 then null when d.end_reason is not null then d.end_reason when gone.user_id is null then 'the user was removed' else 'the user unsubscribed before it was begun' end,
+    status = case when d.first_maybe_arrived or d.second_maybe_arrived or d.under_way then 'unknown' else 'failed' end
+  from (
+    select d.idempotency_key, u.id as user_id, u.email from deliveries d left join users u on u.id = d.user_id
+    where d.status = 'pending' and ${isMeant} for update of d skip locked
+  ) gone
+  where d.idempotency_key = gone.idempotency_key
+  returning ${ledgerColumns}, gone.email`
+
 /**
  * Ends deliveries that get no further attempt: a dead worker left the second one without an outcome, the user was removed, a listing was
  * erased, or nothing was sent and the user has unsubscribed. Ends only deliveries of `workerIds` and abandoned ones within `takeover`,
@@ -137,29 +150,31 @@ export async function endAbandoned(
     known = [],
   }: { workerIds?: readonly number[]; takeover?: Takeover; known?: readonly string[] } = {},
 ): Promise<LedgerDelivery[]> {
+  const isMeant = sql<boolean>`(d.worker_id = any (${workerIds}) or ${isAbandoned(takeover)})
+    and d.idempotency_key <> all (${known}) and case
+      when d.under_way then (d.attempts = 2 or d.end_reason is not null or u.id is null) and not ${isLive(sql`d.worker_id`)}
+      else u.id is null or d.end_reason is not null or not ${isWanted} end`
   const { rows } = await sql<LedgerDelivery>`
     with forgotten as (delete from deliveries d where ${takeover === 'all'} and d.status = 'pending' and ${isTooLate}),
     told as (delete from erased_deliveries where worker_id = any (${workerIds}) and idempotency_key <> all (${known})
       returning idempotency_key),
-    ended as (update deliveries d set
-      ${endsLost(sql`d.under_way`)},
-      end_reason = case when d.under_way and d.attempts = 2 then null when d.end_reason is not null then d.end_reason when gone.user_id is null then 'the user was removed' else 'the user unsubscribed before it was begun' end,
-      status = case when d.first_maybe_arrived or d.second_maybe_arrived or d.under_way then 'unknown' else 'failed' end
-    from (
-      select d.idempotency_key, u.id as user_id, u.email from deliveries d left join users u on u.id = d.user_id
-      where d.status = 'pending' and (d.worker_id = any (${workerIds}) or ${isAbandoned(takeover)})
-        and d.idempotency_key <> all (${known}) and case
-          when d.under_way then (d.attempts = 2 or d.end_reason is not null or u.id is null) and not ${isLive(sql`d.worker_id`)}
-          else u.id is null or d.end_reason is not null or not ${isWanted} end
-      for update of d skip locked
-    ) gone
-    where d.idempotency_key = gone.idempotency_key
-    returning ${ledgerColumns}, gone.email)
+    ended as (${endThose(isMeant)})
     select * from ended union all
     select ${ledgerColumns}, u.email from told join deliveries d on d.idempotency_key = told.idempotency_key
       left join users u on u.id = d.user_id
   `.execute(db)
   return rows
+}
+
+/**
+ * Ends what a removed user was to get, and what was not begun for one who unsubscribed; without `userId`, for all of these. A push ends,
+ * and tells, all else.
+ */
+export async function endUnwanted(db: Database, userId?: number): Promise<number> {
+  const isOfUser = userId === undefined ? sql`true` : sql`d.user_id = ${userId}`
+  const isUnwanted = sql`(u.id is null or d.end_reason is null and not ${isWanted})`
+  const { rows } = await endThose(sql`${isOfUser} and ${isAbandoned('all')} and ${isUnwanted}`).execute(db)
+  return rows.length
 }
 
 /** The deliveries among `keys` that an erasure has ended since `workerIds` had their attempts recorded; the caller reports them. */

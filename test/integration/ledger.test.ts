@@ -15,7 +15,7 @@ import {
 } from '../../src/deliveries/due.ts'
 import { endDeliveries } from '../../src/deliveries/erased-deliveries.ts'
 import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
-import { type DeliveryState, endAbandoned, recordUnsent } from '../../src/deliveries/ledger.ts'
+import { type DeliveryState, endAbandoned, endUnwanted, recordUnsent } from '../../src/deliveries/ledger.ts'
 import { makeAnew } from '../../src/deliveries/made-anew.ts'
 import { decodeRecipe, encodeRecipes } from '../../src/deliveries/recipe.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
@@ -291,6 +291,43 @@ test('a delivery that was recorded and never sent is not sent once its week is o
   assert.deepEqual(
     (await endAbandoned(db)).map(({ idempotencyKey, status }) => [idempotencyKey, status]),
     [['unwanted', 'failed']],
+  )
+})
+
+test('a user who unsubscribes or is removed ends nothing of others, and nothing that was begun for an unsubscribed one', async (t) => {
+  // `users unsubscribe` ended the lost attempts of everybody as unknown, and no push told of them
+  const { db } = await build(t)
+  await seedUsers(db, [{ email: 'leaves@example.com' }, { email: 'left@example.com', subscribed: false }])
+  const idOf = async (email: string) =>
+    (await db.selectFrom('users').select('id').where('email', '=', email).executeTakeFirstOrThrow()).id
+  const [other, leaver, left] = [await idOf(email), await idOf('leaves@example.com'), await idOf('left@example.com')]
+  const put = (key: string, userId: number, attempts: number) =>
+    sql`insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list, recipe,
+      status, attempts, under_way) values (${key}, 1, ${userId}, '2026-W47', 'weekly', 1, 1, 1, 1, 100, '', '', 'pending', ${attempts},
+      ${attempts > 0})`.execute(db)
+  const statuses = async () =>
+    (
+      await sql<{
+        all: string
+      }>`select string_agg(idempotency_key || ' ' || status, ', ' order by idempotency_key) as all from deliveries`.execute(
+        db,
+      )
+    ).rows[0]?.all
+  await put('lost-other', other, 2)
+  await put('lost-own', leaver, 2)
+  await put('waits-left', left, 0)
+  await put('waits-own', leaver, 0)
+  await sql`update users set subscribed = false where id = ${leaver}`.execute(db)
+  assert.equal(await endUnwanted(db, leaver), 1)
+  assert.equal(await statuses(), 'lost-other pending, lost-own pending, waits-left pending, waits-own failed')
+  await sql`delete from users where id = ${leaver}`.execute(db)
+  assert.equal(await endUnwanted(db, leaver), 1)
+  assert.equal(await statuses(), 'lost-other pending, lost-own unknown, waits-left pending, waits-own failed')
+  assert.equal(await endUnwanted(db), 1)
+  assert.equal(await statuses(), 'lost-other pending, lost-own unknown, waits-left failed, waits-own failed')
+  assert.deepEqual(
+    (await endAbandoned(db)).map(({ idempotencyKey }) => idempotencyKey),
+    ['lost-other'],
   )
 })
 

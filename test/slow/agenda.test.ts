@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { OpenDatabase } from '../../src/db/open.ts'
-import { endAbandoned } from '../../src/deliveries/ledger.ts'
+import { endUnwanted } from '../../src/deliveries/ledger.ts'
 import { findPeriod } from '../../src/deliveries/runs.ts'
 import { createHttp } from '../../src/http/client.ts'
 import type { PushLine, SummaryLine } from '../../src/index.ts'
@@ -81,7 +81,7 @@ async function take(one: Step): Promise<void> {
       [emailOf(one.user), isOn],
     )
     // as `users unsubscribe` does it; otherwise the next push ends what nobody wants, and tells of it
-    if (!isOn) await endAbandoned(opened.db)
+    if (!isOn) await endUnwanted(opened.db)
   }
 }
 

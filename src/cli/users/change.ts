@@ -6,7 +6,7 @@ import { plural } from '../../base/amounts.ts'
 import { rideOut } from '../../db/away.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { eraseAnswersOfUser } from '../../deliveries/answers.ts'
-import { endAbandoned } from '../../deliveries/ledger.ts'
+import { endUnwanted } from '../../deliveries/ledger.ts'
 import { findWhatGoes, type WhatGoes } from '../../inspect/user/what-goes.ts'
 import { hookRulesOf } from '../../integrations/hook-address.ts'
 import { sendHookRemovals } from '../../integrations/hook-http.ts'
@@ -67,7 +67,7 @@ export async function unsubscribe({ io, open }: AtDatabase, given: string[]): Pr
     const counts = { unsubscribed: 0, already: 0 }
     const work = async ({ user: { id, email }, subscribed: was }: FoundUser, isSingle: boolean) => {
       await recordUnsubscription(opened.db, id)
-      const ended = isSingle ? await endWhatNobodyWants(opened) : undefined
+      const ended = isSingle ? await endWhatNobodyWants(opened, id) : undefined
       const text = `${email} is unsubscribed${was ? '' : ' already'}.${describeEnded(ended)}`
       await io.out.result({ type: 'user', email, unsubscribed: true, was, ended }, text)
       return was ? 'unsubscribed' : 'already'
@@ -85,8 +85,8 @@ async function endAndTell(io: CommandIo, opened: OpenDatabase, isSingle: boolean
 
 const describeEnded = (ended = 0) => (ended > 0 ? ' What was owed and not begun is ended.' : '')
 
-export async function endWhatNobodyWants({ db }: OpenDatabase): Promise<number> {
-  return (await rideOut(() => endAbandoned(db))).length
+export function endWhatNobodyWants({ db }: OpenDatabase, userId?: number): Promise<number> {
+  return rideOut(() => endUnwanted(db, userId))
 }
 
 export async function remove(
@@ -99,7 +99,7 @@ export async function remove(
     if (dryRun) return await tellWhatGoes(io, opened, given)
     const work = async ({ user: { id, email } }: FoundUser, isSingle: boolean) => {
       const removed = await removeOne(opened, id)
-      const ended = isSingle ? await endWhatNobodyWants(opened) : undefined
+      const ended = isSingle ? await endWhatNobodyWants(opened, id) : undefined
       const hooks = await sendHookRemovals(hookRulesOf(settings), removed)
       await io.out.result({ type: 'user', email, removed: true, ended, hooks }, async () => {
         await io.out.line(`${email} is removed.${describeEnded(ended)}`)
