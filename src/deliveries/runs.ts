@@ -135,12 +135,13 @@ const toCanonical = (timeZone: string) => new Intl.DateTimeFormat('en', { timeZo
 
 /**
  * The time zone of the last run, if it is not `timeZone`. The last weekly run counts before others, since any machine may resume every
- * hour; held runs do not count.
+ * hour; held runs do not count, nor those with a limit, which accept a zone for themselves alone.
  */
 export async function findOtherTimeZone(db: Database, timeZone: string): Promise<string | undefined> {
   const { rows } = await rideOut(() =>
     sql<{ last: string }>`
       select time_zone as last from runs where held is null and ${hasBegun(sql`runs`)}
+        and (resumable or command not in ('all', 'force'))
       order by listings is not null desc, started_at desc limit 1
     `.execute(db),
   )

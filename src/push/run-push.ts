@@ -269,7 +269,7 @@ class PushRun {
   }
 
   private summarize({ left, heldUsers, heldAgain }: RunFacts, already: number): SummaryLine {
-    const { deliveries, delivered, failed, unknown, skipped, leads, bytes } = this.tally
+    const { deliveries, delivered, failed, unknown, skipped, unreached, leads, bytes } = this.tally
     const counted = { skipped, heldUsers: heldUsers - heldAgain, uncounted: left.uncounted }
     const { named } = this.scope
     const { run, users, planned, clock, receiver } = this.tools
@@ -285,7 +285,7 @@ class PushRun {
       skipped,
       already,
       elsewhere: left.elsewhere,
-      owed: left.free,
+      owed: left.free + unreached,
       leads,
       bytes,
       seconds: Math.round(clock.now() - this.startedAt) / 1_000,

@@ -650,3 +650,13 @@ test('that a listing is too large is told once, also of users who are planned an
   assert.equal(summary.delivered, 4)
   assert.deepEqual([warned.length, new Set(warned).size], [4, 4])
 })
+
+// Three owed subscription pushes made four deliveries of `--limit 1`.
+test('with a limit owed subscription pushes wait', async (t) => {
+  const house = await build(t, { users: users(5) })
+  await sql`update users set subscription_owed_at = now() where id in (select id from users order by id limit 3)`.execute(house.db)
+  const limited = await house.push({ what: 'all', force: false, limit: 1 })
+  assert.deepEqual(limited.deliveries.map(({ kind }) => kind), ['weekly'])
+  const push = await house.push(all)
+  assert.equal(push.deliveries.filter(({ kind }) => kind === 'subscription').length, 3)
+}) // biome-ignore format: short

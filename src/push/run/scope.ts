@@ -63,7 +63,9 @@ export function scopeOf(request: PushRequest): Scope {
       const left = limit === some.limit ? 'everybody' : 'nobody'
       const looksAgain = 'untilNobodyIsLeft'
       const command = force ? 'force' : 'all'
-      return { ...some, command, limit, takeover: 'all', resumes: true, owed: 'once', left, looksAgain }
+      // a careful beginning serves so many users and no others
+      const owed = left === 'nobody' ? 'none' : 'once'
+      return { ...some, command, limit, takeover: 'all', resumes: true, owed, left, looksAgain }
     }
     case 'resume':
       return {
