@@ -26,6 +26,9 @@ export const sampleTextCharsMax = 2_500
 export const recordBytesMax = 8 * 1024 * 1024
 /** contract 4.10: lists and objects of a record within each other. Many more exhaust the stack of code that walks through them. */
 export const recordDepthMax = 100
+/** contract 4.10: values of a record of JSON, and columns of a CSV file: a small file may have millions. */
+export const recordValuesMax = 200_000
+export const columnsMax = 10_000
 /** contract 4.10: an `href`, as UTF-8. */
 export const hrefBytesMax = 2_048
 /** contract 4.10: any number of a lead. */

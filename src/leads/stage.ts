@@ -114,7 +114,8 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
   let header: CsvHeader | undefined
   await copyInto(connection, stagedLeads.target, async (rows, flush, broken) => {
     const signal = options.signal ? AbortSignal.any([options.signal, broken]) : broken
-    for await (const page of readRecords(file, { ...options, signal })) {
+    const identity = [options.map?.get('href')?.column ?? 'href']
+    for await (const page of readRecords(file, { ...options, signal, identity })) {
       format = page.format
       header = page.header
       if (header) for (const note of picker.setHeader(header)) options.onNote?.(note)

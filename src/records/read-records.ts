@@ -206,10 +206,14 @@ function formatOf(file: RecordFile, { first, isWhole }: Opened): RecordFormat {
   return named === 'json' && isLines(first, isWhole) ? 'ndjson' : named
 }
 
-function splitterOf(file: RecordFile, text: Opened): { format: RecordFormat; splitter: Splitter } {
+function splitterOf(
+  file: RecordFile,
+  text: Opened,
+  { identity }: RecordReadOptions,
+): { format: RecordFormat; splitter: Splitter } {
   const { first, isWhole } = text
   const format = formatOf(file, text)
-  if (format === 'csv') return { format, splitter: new CsvSplitter(sniffSeparator(first, isWhole)) }
+  if (format === 'csv') return { format, splitter: new CsvSplitter(sniffSeparator(first, isWhole), identity) }
   if (format === 'ndjson') return { format, splitter: new LineSplitter() }
   const isObject = first.find((each) => each > 0x20) === 0x7b
   return { format, splitter: isObject ? new ObjectSplitter() : new ArraySplitter() }
@@ -258,6 +262,8 @@ export interface RecordReadOptions {
   stdin?: Readable | undefined
   /** Where the file has no mark of Unicode: a name that `checkEncoding` returned. */
   encoding?: string | undefined
+  /** In CSV the columns of the URLs or e-mail addresses that tell records apart. */
+  identity?: readonly string[] | undefined
   /** A file without a record is not wrong. */
   mayBeEmpty?: boolean
 }
@@ -278,7 +284,7 @@ export async function* readRecords(
   try {
     options.signal?.throwIfAborted()
     const text = await openText(file, countedChunks(stream, counter), options.encoding)
-    const { format, splitter } = splitterOf(file, text)
+    const { format, splitter } = splitterOf(file, text, options)
     const watch = text.isTold ? undefined : new EncodingWatch()
     let count = 0
     const pageOf = (records: ReadRecord[], chunk: Buffer): RecordPage => {

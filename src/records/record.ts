@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { LeadpushError } from '../base/errors.ts'
-import { recordBytesMax, recordDepthMax } from '../base/limits.ts'
+import { recordBytesMax, recordDepthMax, recordValuesMax } from '../base/limits.ts'
 
 /** How a file writes its records. */
 export type RecordFormat = 'ndjson' | 'json' | 'csv'
@@ -60,11 +60,13 @@ export interface CsvHeader {
   raw: Buffer
 }
 
-const tooLarge = `is larger than ${recordBytesMax} bytes`
+export const tooLarge = `is larger than ${recordBytesMax} bytes`
 /** How much of a too large record is kept, to be shown. */
-const keptBytes = 64 * 1024
+export const keptBytes = 64 * 1024
+/** So much of a record of CSV that cannot be read is looked at for whose it is. */
+export const doubtfulBytesMax = 64 * 1024
 
-const isSpace = (byte: number | undefined) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
+export const isSpace = (byte: number | undefined) => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 
 /** The pieces of the incoming record. */
 export class RecordBytes {
@@ -159,23 +161,42 @@ export function otherEncoding(where: string, otherwise = ''): LeadpushError {
 
 export const notJson = 'is no valid JSON'
 
-/** Whether lists and objects stand within each other more than `max` deep; the stack is used no deeper than that. */
-function isDeeper(value: unknown, max: number): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  if (max === 0) return true
-  for (const each of Array.isArray(value) ? value : Object.values(value)) if (isDeeper(each, max - 1)) return true
-  return false
+/** Why a record must not be parsed, which would take many times its length: it is too deep, or has too many values. */
+function findExcess(raw: Buffer): string | undefined {
+  let [depth, values] = [0, 1]
+  for (let at = 0; at < raw.length; at++) {
+    const byte = raw[at]
+    if (byte === 0x22) {
+      at = findQuote(raw, at + 1)
+      if (at < 0) return undefined
+    } else if (byte === 0x7b || byte === 0x5b) {
+      if (++depth > recordDepthMax) return `is nested more than ${recordDepthMax} deep`
+      values++
+    } else if (byte === 0x7d || byte === 0x5d) depth--
+    else if (byte === 0x2c && ++values > recordValuesMax) return `has more than ${recordValuesMax} values`
+  }
+  return undefined
+}
+
+/** The quote that ends the string from `from` on; -1 where there is none. */
+function findQuote(raw: Buffer, from: number): number {
+  for (let at = from; at < raw.length; at++) {
+    const byte = raw[at]
+    if (byte === 0x5c) at++
+    else if (byte === 0x22) return at
+  }
+  return -1
 }
 
 /** Parses one record as JSON. The parser's own messages quote the record, so they are not passed on. */
 export function parseJsonRecord(line: number, raw: Buffer): ReadRecord {
   if (raw.length > recordBytesMax) return tooLargeRecord(line, raw)
+  const excess = findExcess(raw)
+  if (excess !== undefined) return badRecord(line, raw, excess)
   const text = decode(raw)
   if (text === undefined) return badRecord(line, raw, notUtf8)
   try {
-    const value: unknown = JSON.parse(text)
-    if (isDeeper(value, recordDepthMax)) return badRecord(line, raw, `is nested more than ${recordDepthMax} deep`)
-    return { line, raw, value }
+    return { line, raw, value: JSON.parse(text) as unknown }
   } catch (error) {
     const position = /position (\d+)/.exec((error as Error).message)?.[1]
     if (position === undefined) return badRecord(line, raw, notJson)

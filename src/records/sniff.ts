@@ -15,8 +15,7 @@ function judge(sample: Buffer, separator: string): { columns: number; fit: numbe
     const splitter = new CsvSplitter(separator)
     const records = splitter.push(sample)
     const columns = splitter.header?.names.length ?? 0
-    const good = records.filter(({ error }) => error === undefined).length
-    return { columns, fit: records.length === 0 ? 1 : good / records.length }
+    return { columns, fit: records.length === 0 ? 1 : splitter.exact / records.length }
   } catch {
     return { columns: 0, fit: 0 }
   }

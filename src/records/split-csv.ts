@@ -1,161 +1,350 @@
 /**
- * Cuts CSV (RFC 4180) into records and cells; the first record is the header. Accepts what spreadsheets write: a byte order
- * mark, a line `sep=;`, both kinds of line ends, line ends and quotes inside quotes. A quote in the middle of an unquoted cell is an ordinary
- * character.
+ * Cuts CSV (RFC 4180) into records; the first record is the header. Accepts what spreadsheets and databases write: a line `sep=;`, both
+ * kinds of line ends, line ends within quotes, cells left out at the end of a line, `\"`. A quote that is not closed costs its own record.
  */
 import { LeadpushError } from '../base/errors.ts'
-import { recordBytesMax } from '../base/limits.ts'
+import { columnsMax, recordBytesMax } from '../base/limits.ts'
+import { foldName } from './columns.ts'
+import { type Cut, cutCells, cutRecord } from './csv-cells.ts'
 import {
   badRecord,
   type CsvHeader,
   decode,
+  doubtfulBytesMax,
+  keptBytes,
   notUtf8,
   otherEncoding,
   type ReadRecord,
-  RecordBytes,
   type Splitter,
   tooLargeRecord,
   withoutReturn,
 } from './record.ts'
 
-const [quote, lineFeed] = [34, 10]
+const lineFeed = 10
 /** What spreadsheets write above the header to tell each other the separator. */
 export const separatorLine = /^"?sep=([^"\r\n])"?\r?(?:\n|$)/i
-/** The scanner's position within a cell. */
-const atStart = 0
-const bare = 1
-const quoted = 2
-const afterQuote = 3
 
-/** The cells of one record; undefined where text follows a closing quote. */
-export function splitCells(text: string, separator = ','): string[] | undefined {
-  const separates = separator.charCodeAt(0)
-  const cells: string[] = []
-  let from = 0
-  for (;;) {
-    let next: number
-    if (text.charCodeAt(from) === quote) {
-      let close = text.indexOf('"', from + 1)
-      let doubled = false
-      while (close >= 0 && text.charCodeAt(close + 1) === quote) {
-        doubled = true
-        close = text.indexOf('"', close + 2)
-      }
-      if (close < 0) return undefined
-      const cell = text.slice(from + 1, close)
-      cells.push(doubled ? cell.replaceAll('""', '"') : cell)
-      next = close + 1
-      if (next < text.length && text.charCodeAt(next) !== separates) return undefined
-    } else {
-      next = text.indexOf(separator, from)
-      if (next < 0) next = text.length
-      cells.push(text.slice(from, next))
-    }
-    if (next >= text.length) return cells
-    from = next + 1
-  }
+const unclosed = 'has a quote that is not closed'
+const afterQuotes = 'has something between a closing quote and the next separator'
+
+/** A URL or an e-mail address: which record it is. */
+const isKey = (cell: string) => /^\s*(?:https?:\/\/\S|[^\s@]+@[^\s@]+\s*$)/i.test(cell)
+
+/** Of the lines within quotes on which another record may begin, so many are remembered. */
+const [openMax, keyedMax] = [16, 1_000]
+
+/** A line on which a record begins, or may begin if quotes before it were not closed. */
+interface Start {
+  line: number
+  /** From the beginning of the record under way. */
+  offset: number
+  /** Cells until the line under way. */
+  count: number
+  isBad: boolean
+  isOpen: boolean
+  /** It has a URL or an e-mail address where one belongs. */
+  isKeyed: boolean
 }
 
 /** Splits CSV that arrives in chunks. */
 export class CsvSplitter implements Splitter {
   header: CsvHeader | undefined
-  private line = 1
-  private beginsOn = 1
-  private state = atStart
-  private readonly coming = new RecordBytes()
+  /** Records with exactly as many cells as the header has. */
+  exact = 0
   private readonly separator: string
+  private readonly identity: ReadonlySet<string>
+  /** Where in a record a URL or an e-mail address belongs. */
+  private keys: readonly number[] = []
+  /** The bytes from the record under way on. */
+  private data: Buffer = Buffer.alloc(0)
+  private recordFrom = 0
+  private lineFrom = 0
+  private line = 1
+  /** Within quotes: the record under way, and lines on which others may begin. */
+  private starts: Start[] = []
+  /** The beginning of a record that is too large. */
+  private head: Buffer | undefined
+  /** The line under way is too large. */
+  private skipsLine = false
 
-  /** `separator` is one ASCII character. */
-  constructor(separator = ',') {
+  /** `separator` is one ASCII character; `identity` names the columns of URLs or e-mail addresses that tell records apart. */
+  constructor(separator = ',', identity: readonly string[] = []) {
     this.separator = separator
+    this.identity = new Set(identity.map(foldName))
   }
 
   push(chunk: Buffer): ReadRecord[] {
     const records: ReadRecord[] = []
-    const separates = this.separator.charCodeAt(0)
-    let state = this.state
-    let from = 0
-    for (let at = 0; at < chunk.length; at++) {
-      const byte = chunk[at]
-      if (byte === lineFeed) this.line++
-      if (state === quoted) {
-        if (byte === quote) state = afterQuote
-      } else if (byte === lineFeed) {
-        // a compressed file may swell to any number of empty lines
-        if (at === from && this.coming.isEmpty) this.beginsOn = this.line
-        else {
-          this.coming.add(chunk.subarray(from, at))
-          this.take(records)
-        }
-        from = at + 1
-        state = atStart
-      } else if (byte === separates) state = atStart
-      else if (byte === quote && state !== bare) state = quoted
-      else state = bare
+    let at = this.data.length
+    if (this.skipsLine) {
+      at = chunk.indexOf(lineFeed)
+      if (at < 0) return records
+      this.data = chunk.subarray(at)
+      at = 0
+    } else this.data = at === 0 ? chunk : Buffer.concat([this.data, chunk])
+    for (let end = this.data.indexOf(lineFeed, at); end >= 0; end = this.data.indexOf(lineFeed, this.lineFrom)) {
+      this.takeLine(end, records)
+      if (this.starts.length === 0) this.skipEmpty()
     }
-    this.coming.add(chunk.subarray(from))
-    this.state = state
+    this.keepRest()
     return records
   }
 
   end(): ReadRecord[] {
-    if (this.state === quoted) {
-      throw new LeadpushError(
-        'failed',
-        `it breaks off inside quotes, in the record that begins on line ${this.beginsOn}`,
-      )
-    }
     const records: ReadRecord[] = []
-    this.take(records)
+    if (this.lineFrom < this.data.length || this.skipsLine) this.takeLine(this.data.length, records)
+    const [open] = this.starts
+    if (open) {
+      throw new LeadpushError('failed', `it breaks off inside quotes, in the record that begins on line ${open.line}`)
+    }
     return records
   }
 
-  private take(records: ReadRecord[]): void {
-    const line = this.beginsOn
-    this.beginsOn = this.line
-    const { bytes, tooLarge } = this.coming.take()
-    const raw = withoutReturn(bytes)
+  /** Keeps the bytes of the record under way; of one that is too large its beginning and the line under way. */
+  private keepRest(): void {
+    this.data = this.data.subarray(this.recordFrom)
+    this.lineFrom -= this.recordFrom
+    this.recordFrom = 0
+    // two bytes more than the limit: a line end may still be cut off
+    if (this.data.length <= recordBytesMax + 2) return
+    this.head ??= Buffer.from(this.data.subarray(0, keptBytes))
+    this.data = this.data.subarray(this.lineFrom)
+    this.lineFrom = 0
+    this.starts = this.starts.slice(0, 1)
+    if (this.data.length <= recordBytesMax + 2) return
+    this.skipsLine = true
+    this.data = Buffer.alloc(0)
+  }
+
+  private takeLine(end: number, records: ReadRecord[]): void {
+    if (this.skipsLine) {
+      this.skipsLine = false
+      this.lineFrom = this.recordFrom
+      this.endLarge(records)
+    } else {
+      const raw = withoutReturn(this.data.subarray(this.lineFrom, end))
+      const text = decode(raw)
+      const alone = this.cut(text ?? raw.toString())
+      if (this.starts.length > 0) this.goOn(raw, text, alone, records)
+      else if (alone.isOpen) this.starts = [this.startOf(alone)]
+      else this.take(this.line, raw, text, alone, records)
+    }
+    this.line++
+    this.lineFrom = end + 1
+    if (this.starts.length === 0) this.recordFrom = this.lineFrom
+  }
+
+  /** A compressed file may swell to any number of empty lines. */
+  private skipEmpty(): void {
+    while (this.data[this.lineFrom] === lineFeed) {
+      this.lineFrom++
+      this.line++
+    }
+    this.recordFrom = this.lineFrom
+  }
+
+  private get columns(): number {
+    return this.header?.names.length ?? columnsMax
+  }
+
+  private cut(text: string): Cut {
+    return cutRecord(text, { separator: this.separator, cellsMax: this.columns })
+  }
+
+  private startOf({ cells, count, isBad, isOpen }: Cut): Start {
+    const isKeyed = this.isKeyed(isOpen ? cells.slice(0, -1) : cells)
+    return { line: this.line, offset: this.lineFrom - this.recordFrom, count, isBad, isOpen, isKeyed }
+  }
+
+  private isKeyed(cells: readonly string[]): boolean {
+    return this.keys.some((at) => isKey(cells[at] ?? ''))
+  }
+
+  private isByItself({ cells, count, isBad, isOpen }: Cut): boolean {
+    return !isOpen && !isBad && count === this.columns && this.isKeyed(cells)
+  }
+
+  /** A line within quotes. Where it is a record by itself, they were not closed. */
+  private goOn(raw: Buffer, text: string | undefined, alone: Cut, records: ReadRecord[]): void {
+    const offset = this.lineFrom - this.recordFrom
+    const on = this.cutOn(text ?? raw.toString())
+    for (const start of this.starts) {
+      if (!start.isOpen) continue
+      start.count += on.count - 1
+      start.isBad ||= on.isBad
+    }
+    if (this.isByItself(alone) && !this.starts.some((start) => this.mayClose(start, on))) {
+      this.giveUp(offset, records)
+      this.take(this.line, raw, text, alone, records)
+    } else if (!on.isOpen) this.close(offset, raw.length, alone, on, records)
+    else this.addStart(alone)
+  }
+
+  /** Whether a line that looks like a record by itself may be the last one of a record that began at `start`. */
+  private mayClose({ isOpen, isBad, count, offset }: Start, on: Cut): boolean {
+    if (on.isOpen || this.head || !isOpen || isBad || count !== this.columns) return false
+    // a URL within the quotes is another record's
+    return !this.isKeyed(this.cut(on.cells[0] ?? '').cells) && !this.beginsWhole(this.recordFrom + offset)
+  }
+
+  /** Whether the line from `from` on has a URL where one belongs behind its quote, if that quote is an ordinary character. */
+  private beginsWhole(from: number): boolean {
+    const line = this.data.subarray(from, this.data.indexOf(lineFeed, from)).toString()
+    const cells = line.split(this.separator, this.columns + 1)
+    const behind = this.cut(line).count - 1
+    const isWhole = cells.length === this.columns
+    const last = this.columns - 1
+    return this.keys.some((at) =>
+      isWhole
+        ? at >= behind && isKey(cells[at] ?? '')
+        : at === last && cells.length > 1 && isKey(line.slice(line.lastIndexOf(this.separator) + 1)),
+    )
+  }
+
+  /** Goes on within the quotes. */
+  private cutOn(text: string): Cut {
+    const how = { separator: this.separator, cellsMax: 1, isWithin: true }
+    const on = cutCells(text, { ...how, escapes: true })
+    if (!text.includes('\\"')) return on
+    const plain = cutCells(text, how)
+    const ends = (cut: Cut) =>
+      !cut.isOpen && !cut.isBad && this.starts.some(({ count }) => count + cut.count - 1 === this.columns)
+    return !ends(on) && ends(plain) ? plain : on
+  }
+
+  /** Remembers the line under way where another record may begin on it. */
+  private addStart(alone: Cut): Start | undefined {
+    if (!this.header || this.head || alone.count > this.columns) return undefined
+    const start = this.startOf(alone)
+    const mayBeKeyed = start.isOpen && !start.isBad && this.keys.some((at) => at >= alone.count - 1)
+    // a line of text may be a URL
+    const isRecord = start.isKeyed && alone.count > 1
+    if (!mayBeKeyed && !isRecord) return undefined
+    const others = this.starts.slice(1).filter(({ isKeyed }) => isKeyed === start.isKeyed)
+    if (start.isKeyed && others.length >= keyedMax) return undefined
+    if (!start.isKeyed && others.length >= openMax) this.starts = this.starts.filter((each) => each !== others[0])
+    this.starts.push(start)
+    return start
+  }
+
+  /** The quotes are closed: of the records that may have begun within them the last one that is whole, or else all of it. */
+  private close(offset: number, bytes: number, alone: Cut, on: Cut, records: ReadRecord[]): void {
+    if (this.head) {
+      this.endLarge(records)
+      return
+    }
+    const end = offset + bytes
+    const whole = (start: Start) => {
+      const raw = this.rawOf(start.offset, end)
+      const text = decode(raw)
+      return { start, raw, text, cut: this.cut(text ?? raw.toString()) }
+    }
+    const mayClose = this.mayClose(this.starts[0] as Start, on)
+    const found = this.starts
+      .slice(1)
+      .reverse()
+      .filter(({ isOpen, isBad, count }) => isOpen && !isBad && count === this.columns)
+      .filter(({ isKeyed }) => isKeyed || !mayClose)
+      .map(whole)
+      .find(({ cut }) => this.isByItself(cut))
+    if (found) {
+      this.giveUp(found.start.offset, records)
+      this.take(found.start.line, found.raw, found.text, found.cut, records)
+      return
+    }
+    const main = whole(this.starts[0] as Start)
+    const hasOther = this.starts.slice(1).some(({ isKeyed }) => isKeyed)
+    const begun = mayClose ? undefined : this.addStart(alone)
+    const { isOpen, isBad, hasMore } = main.cut
+    const isGood = !isOpen && !isBad && !hasMore && !this.beginsWhole(this.recordFrom)
+    if (isGood && !hasOther && !begun?.isKeyed) {
+      this.starts = []
+      this.take(main.start.line, main.raw, main.text, main.cut, records)
+    } else if (begun?.isOpen) {
+      this.giveUp(offset, records)
+      this.recordFrom = this.lineFrom
+      this.starts = [{ ...begun, offset: 0 }]
+    } else this.giveUp(end, records)
+  }
+
+  private rawOf(from: number, to: number): Buffer {
+    const raw = this.data.subarray(this.recordFrom + from, this.recordFrom + to)
+    return withoutReturn(raw[raw.length - 1] === lineFeed ? raw.subarray(0, -1) : raw)
+  }
+
+  /** Rejects the bytes up to `end`: their quotes are not closed. A line within them that can be read alone goes in. */
+  private giveUp(end: number, records: ReadRecord[]): void {
+    const { starts } = this
+    this.starts = []
+    if (this.head) {
+      this.endLarge(records, starts[0]?.line)
+      return
+    }
+    const begun = starts.filter(({ isKeyed, offset }, at) => at === 0 || (isKeyed && offset < end))
+    for (const [at, { line, offset, isOpen }] of begun.entries()) {
+      const raw = this.rawOf(offset, begun[at + 1]?.offset ?? end)
+      const text = decode(raw)
+      const cut = this.cut(text ?? raw.toString())
+      const isAlone = !isOpen && !raw.includes(lineFeed)
+      this.take(line, raw, text, isAlone ? cut : { ...cut, isOpen: !cut.isBad }, records)
+    }
+  }
+
+  private endLarge(records: ReadRecord[], line = this.starts[0]?.line ?? this.line): void {
+    const { head = Buffer.alloc(0) } = this
+    this.head = undefined
+    this.starts = []
+    if (!this.header) throw new LeadpushError('failed', 'its first line is too long for the header of a CSV file')
+    records.push(this.withDoubtful(tooLargeRecord(line, head)))
+  }
+
+  private take(line: number, raw: Buffer, text: string | undefined, cut: Cut, records: ReadRecord[]): void {
     if (raw.length === 0) return
     if (!this.header) {
       if (line === 1 && separatorLine.test(raw.toString('latin1'))) return
-      this.header = readHeader(raw, tooLarge, this.separator)
+      this.header = readHeader(raw, text, cut)
+      const names = this.header.names.map(foldName)
+      const named = [...names.keys()].filter((at) => this.identity.has(names[at] ?? ''))
+      this.keys = named.length > 0 ? named : [...names.keys()]
       return
     }
-    const record = tooLarge || raw.length > recordBytesMax ? tooLargeRecord(line, raw) : this.read(line, raw)
-    if (record) records.push(record.error === undefined ? record : { ...record, doubtfulCells: this.cut(record.raw) })
+    const record = raw.length > recordBytesMax ? tooLargeRecord(line, raw) : this.read(line, raw, text, cut)
+    if (record) records.push(record.error === undefined ? record : this.withDoubtful(record))
   }
 
   /** Cuts a record that cannot be read. */
-  private cut(raw: Buffer): string[] {
-    const text = raw.toString('utf8')
-    const plain = () => text.split(this.separator).map((cell) => cell.replace(/^"(.*)"$/s, '$1'))
-    return splitCells(text, this.separator) ?? plain()
+  private withDoubtful(record: ReadRecord): ReadRecord {
+    const text = record.raw.subarray(0, doubtfulBytesMax).toString()
+    const { cells, count, isOpen, isBad } = cutRecord(text, { separator: this.separator, cellsMax: columnsMax })
+    if (!isOpen && !isBad && count === cells.length) return { ...record, doubtfulCells: cells }
+    const plain = text.split(this.separator).map((cell) => cell.replace(/^"(.*)"$/s, '$1'))
+    return { ...record, doubtfulCells: plain }
   }
 
-  private read(line: number, raw: Buffer): ReadRecord | undefined {
-    const text = decode(raw)
+  private read(line: number, raw: Buffer, text: string | undefined, cut: Cut): ReadRecord | undefined {
     if (text === undefined) return badRecord(line, raw, notUtf8)
-    const cells = splitCells(text, this.separator)
-    if (cells === undefined) return badRecord(line, raw, 'has something between a closing quote and the next separator')
+    if (cut.isBad) return badRecord(line, raw, afterQuotes)
+    if (cut.isOpen) return badRecord(line, raw, unclosed)
+    const { cells, count } = cut
+    const { columns } = this
+    if (cut.hasMore) return badRecord(line, raw, `has ${count} cells where the header has ${columns}`)
     // spreadsheets write the empty rows below a table, as ,,,
     if (cells.every((cell) => cell.trim() === '')) return undefined
-    const columns = this.header?.names.length ?? 0
-    if (cells.length === columns) return { line, raw, cells }
-    return badRecord(line, raw, `has ${cells.length} cells where the header has ${columns}`)
+    if (count === columns) this.exact++
+    while (cells.length < columns) cells.push('')
+    return { line, raw, cells }
   }
 }
 
-function readHeader(raw: Buffer, tooLarge: boolean, separator: string): CsvHeader {
-  const text = tooLarge ? undefined : decode(raw)
-  if (text === undefined) {
-    if (!tooLarge) throw otherEncoding('its header')
+function readHeader(raw: Buffer, text: string | undefined, { cells, count, isBad }: Cut): CsvHeader {
+  if (text === undefined) throw otherEncoding('its header')
+  if (raw.length > recordBytesMax)
     throw new LeadpushError('failed', 'its first line is too long for the header of a CSV file')
-  }
   // otherwise the whole file would be its header
   if (/\r/.test(text.trimEnd().replace(/"[^"]*"/g, ''))) {
     throw new LeadpushError('failed', 'its lines end in a carriage return alone: they must end in LF or CR LF')
   }
-  const names = splitCells(text, separator)
-  if (!names) throw new LeadpushError('failed', 'its first line is no header of a CSV file: its quotes are wrong')
-  return { names: names.map((name) => name.trim()), raw }
+  if (isBad) throw new LeadpushError('failed', 'its first line is no header of a CSV file: its quotes are wrong')
+  if (count > columnsMax) throw new LeadpushError('failed', `its header has more than ${columnsMax} columns`)
+  return { names: cells.map((name) => name.trim()), raw }
 }

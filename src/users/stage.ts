@@ -121,7 +121,8 @@ export async function stageUsers(
   let header: CsvHeader | undefined
   await copyInto(connection, stagedUsers, async (rows, flush, broken) => {
     const signal = options.signal ? AbortSignal.any([options.signal, broken]) : broken
-    for await (const page of readRecords(file, { ...options, signal })) {
+    const identity = [options.map?.get('email')?.column ?? 'email']
+    for await (const page of readRecords(file, { ...options, signal, identity })) {
       format = page.format
       header = page.header
       tell(reader.look(page))

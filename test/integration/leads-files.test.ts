@@ -139,7 +139,7 @@ test('if --where takes no record, only a spoilt one is rejected', async () => {
   // the file was refused as a whole: no record could be read
   const where = parseWhere(['state=CA'])
   const records = [listing('f1', { state: 'TX' }), listing('f2', { state: 'TX' })]
-  const lines = `href,postalCode,state\n${hrefOf('f1')},78704,TX\n${hrefOf('f2')},78704,TX\nx,x\n`
+  const lines = `href,postalCode,state\n${hrefOf('f1')},78704,TX\n${hrefOf('f2')},78704,TX\nx,x,TX,x\n`
   for (const [name, content, line] of [
     ['spoilt.ndjson', `${toLines(records)}{"href"\n`, 3],
     ['spoilt.csv', lines, 4],
@@ -196,7 +196,7 @@ test('a file that can bring nothing is one message, with what would do; no recor
     ['keys.ndjson', toLines([{ link: url, address: { zip: '78704' } }]), /no record has href or postalCode/, /--map href=link --map postalCode=address.zip/],
     ['bad.csv', csv('href,postalCode', '/n,78704'), /in line 2 href must be .*: "\/n"/],
     ['code.csv', csv('href,postalCode', `${url},-`), /postalCode is not a postal code: "-"/],
-    ['cells.csv', csv('href,postalCode', `${url}`), /no record can be read: line 2 has 1 cells/],
+    ['cells.csv', csv('href,postalCode', `${url},1,2`), /no record can be read: line 2 has 3 cells/],
     ['users.json', JSON.stringify([{ email: 'a@example.com', queries: [] }]), /users, not listings/, /users import/],
     ['zip.csv', Buffer.from('PK\x03\x04\x14\0', 'latin1'), /a zip file/, /unzip/],
     ['named.zip', Buffer.from('PK\x03\x04\x14\0', 'latin1'), /a zip file/, /unzip/],

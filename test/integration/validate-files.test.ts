@@ -234,7 +234,7 @@ test('a record of a CSV file is named by the line on which it begins', async () 
   const rows = [
     'https://listings.example/1,78704,"$350,000","two\nlines"',
     'https://listings.example/2, - ,cheap,',
-    'https://listings.example/3,78704,1',
+    'https://listings.example/3,78704,1,,x',
   ]
   const file = write(`${csv}${rows.join('\n')}\n`, 'csv')
   const { problems } = await check(file)

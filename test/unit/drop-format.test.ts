@@ -163,7 +163,8 @@ test('a broken file is told with its line, and without what stands in it', async
     [`ID,Hash,ListType\nA,${someHash},Email\n`, /line 1: must have the columns ID,Hash/],
     [`ID,Hash\nA,${someHash}\nB,secret\n`, /line 3: Hash must be a SHA-256 in Base64/],
     [`ID,Hash\nse-cret,${someHash}\n`, /line 2: ID must be letters and digits/],
-    [`ID,Hash\nA\n`, /line 2: has 1 cells where the header has 2/],
+    [`ID,Hash\nA\n`, /line 2: Hash must be a SHA-256 in Base64/],
+    [`ID,Hash\nA,${someHash},x\n`, /line 2: has 3 cells where the header has 2/],
     [`ID,Hash\nA,"${someHash}\n`, /breaks off inside quotes/],
   ] as const) {
     const name = put('20260803_1234_Email.csv', text)

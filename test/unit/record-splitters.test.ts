@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LeadpushError } from '../../src/base/errors.ts'
-import { recordBytesMax, recordDepthMax } from '../../src/base/limits.ts'
+import { columnsMax, recordBytesMax, recordDepthMax, recordValuesMax } from '../../src/base/limits.ts'
+import { cutCells } from '../../src/records/csv-cells.ts'
 import type { ReadRecord, Splitter } from '../../src/records/record.ts'
 import { ArraySplitter } from '../../src/records/split-array.ts'
-import { CsvSplitter, splitCells } from '../../src/records/split-csv.ts'
+import { CsvSplitter } from '../../src/records/split-csv.ts'
 import { LineSplitter } from '../../src/records/split-lines.ts'
 
 function split(splitter: Splitter, input: string | Buffer, chunkBytes: number): ReadRecord[] {
@@ -99,9 +100,10 @@ test('JSON array: an element that is not JSON costs no other', () => {
     [2, 'error'],
     [3, { a: 2 }],
     [4, 'error'],
-    [5, 'error'],
-    [6, { a: 6 }],
-    [7, 'error'],
+    [5, { a: 4 }],
+    [6, { a: 5 }],
+    [7, { a: 6 }],
+    [8, 'error'],
   ])
 })
 
@@ -129,14 +131,71 @@ test('CSV: the last record needs no line end, and the header is not a record', (
   assertRecords(csv, 'a,b\n"1","2"', [[2, ['1', '2']]])
 })
 
-test('CSV: rows with too many or too few cells, or with something behind a closing quote, are rejected', () => {
-  assertRecords(csv, 'a,b\n1\n1,2,3\n"1"x,2\n1,2\n', [
-    [2, 'error'],
-    [3, 'error'],
-    [4, 'error'],
+test('CSV: cells left out at the end are empty, and surplus ones may be empty', () => {
+  // spreadsheets write rows so, and they were rejected
+  assertRecords(csv, 'a,b\n1\n1,2,,  ,""\n,\n1,2\n', [
+    [2, ['1', '']],
+    [3, ['1', '2']],
     [5, ['1', '2']],
   ])
 })
+
+test('CSV: rows with too many cells, or with something behind a closing quote, are rejected', () => {
+  assertRecords(csv, 'a,b\n1,2,3\n"1"x,2\n1,2\n', [
+    [2, 'error'],
+    [3, 'error'],
+    [4, ['1', '2']],
+  ])
+})
+
+test('CSV: a backslash and a quote within quotes are a quote, unless the cell ends there', () => {
+  // a record as MySQL writes it was rejected, or swallowed those after it
+  const lines = ['1,"x \\"y\\", z"', '"C:\\",2', '"\\"","""\\\\"', '"a\nb\\"c","d"', '1,"x \\""y"']
+  assertRecords(csv, `a,b\n${lines.join('\n')}\n`, [
+    [2, ['1', 'x "y", z']],
+    [3, ['C:\\', '2']],
+    [4, ['"', '"\\\\']],
+    [5, ['a\nb"c', 'd']],
+    [7, ['1', 'x \\"y']],
+  ])
+})
+
+const keyed = () => new CsvSplitter(',', ['HREF'])
+const urlOf = (n: number) => `https://x.example/${n}`
+
+test('CSV: a quote that is not closed costs its own record alone, whatever quotes come after it', () => {
+  // the lines up to the next quote became one record, or none of them went in
+  const header = 'href,text,code\n'
+  const open = `${urlOf(0)},"spoilt,78704\n`
+  const [plain, quoted] = [`${urlOf(1)},fine,78704\n`, `${urlOf(2)},"fine",78704\n`]
+  const lines = `${urlOf(3)},"fine\nhouse",78704\n`
+  const [one, two, three] = [
+    [urlOf(1), 'fine', '78704'],
+    [urlOf(2), 'fine', '78704'],
+    [urlOf(3), 'fine\nhouse', '78704'],
+  ]
+  const assertFile = (rows: string, expected: unknown[]) => assertRecords(keyed, header + rows, expected)
+  assertFile(plain + open + quoted + plain, [[2, one], [3, 'error'], [4, two], [5, one]]) // biome-ignore format: a line a file
+  assertFile(open + plain + quoted, [[2, 'error'], [3, one], [4, two]]) // biome-ignore format: a line a file
+  assertFile(open + lines + quoted, [[2, 'error'], [3, three], [5, two]]) // biome-ignore format: a line a file
+  assertFile(open + open + lines + lines, [[2, 'error'], [3, 'error'], [4, three], [6, three]]) // biome-ignore format: a line a file
+  assertFile(`${open}a line of it\n${urlOf(4)},fine\n${plain}`, [[2, 'error'], [4, [urlOf(4), 'fine', '']], [5, one]]) // biome-ignore format: a line a file
+  assertBroken(keyed, header + plain + open, /line 3/)
+  assertBroken(keyed, `${header + open}a line of it\n`, /line 2/)
+})
+
+test('CSV: lines within quotes are text, but for one with as many cells and a URL where it belongs', () => {
+  const text = `a\nsee a,b,c\n${urlOf(9)}\nx,${urlOf(9)},78704\n,,\n`
+  assertRecords(keyed, `href,text,code\n${urlOf(1)},"${text}",78704\n`, [[2, [urlOf(1), text, '78704']]])
+})
+
+for (const extra of [-1, 0, 1]) {
+  test(`a header of 10,000 columns ${extra < 0 ? extra : `+${extra}`} is ${extra > 0 ? 'refused' : 'taken'}`, () => {
+    const file = `${'a,'.repeat(columnsMax + extra - 1)}b\n1\n`
+    if (extra > 0) assert.throws(() => split(csv(), file, 1 << 20), /more than 10000 columns/)
+    else assert.equal(split(csv(), file, 1 << 20)[0]?.cells?.length, columnsMax + extra)
+  })
+}
 
 test('CSV: a file that ends inside quotes is broken off', () => {
   assertBroken(csv, 'a,b\n1,2\n3,"4\n5,6\n', /line 3/)
@@ -155,10 +214,11 @@ test('CSV: a header that is not UTF-8 fails the file', () => {
 })
 
 test('cells: empty ones count', () => {
-  assert.deepEqual(splitCells(',,'), ['', '', ''])
-  assert.deepEqual(splitCells('"",""'), ['', ''])
-  assert.deepEqual(splitCells('a,"b"'), ['a', 'b'])
-  assert.equal(splitCells('"a""'), undefined)
+  const cells = (text: string) => cutCells(text, { separator: ',', cellsMax: 9 }).cells
+  assert.deepEqual(cells(',,'), ['', '', ''])
+  assert.deepEqual(cells('"",""'), ['', ''])
+  assert.deepEqual(cells('a,"b"'), ['a', 'b'])
+  assert.equal(cutCells('"a""', { separator: ',', cellsMax: 9 }).isOpen, true)
 })
 
 const record = (bytes: number) => `{"a":"${'x'.repeat(bytes - 8)}"}`
@@ -183,6 +243,20 @@ for (const extra of [-1, 0, 1]) {
     const deep = `{"a":1,"b":${'['.repeat(lists)}${']'.repeat(lists)}}`
     for (const records of [split(lines(), `${deep}\n{"a":1}\n`, 100), split(array(), `[${deep},{"a":1}]`, 100)]) {
       const outcome = extra > 0 ? 'is nested more than 100 deep' : undefined
+      assert.deepEqual(
+        records.map(({ error }) => error),
+        [outcome, undefined],
+      )
+    }
+  })
+}
+
+for (const extra of [-1, 0, 1]) {
+  test(`a record of 200,000 values ${extra < 0 ? extra : `+${extra}`} is ${extra > 0 ? 'rejected, and reading goes on' : 'taken'}`, () => {
+    // a small file of gzip with millions of values took a gigabyte
+    const wide = `[${'0,'.repeat(recordValuesMax + extra - 2)}0]`
+    for (const records of [split(lines(), `${wide}\n{"a":1}\n`, 65_536), split(array(), `[${wide},{"a":1}]`, 65_536)]) {
+      const outcome = extra > 0 ? 'has more than 200000 values' : undefined
       assert.deepEqual(
         records.map(({ error }) => error),
         [outcome, undefined],

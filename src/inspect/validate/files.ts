@@ -61,7 +61,8 @@ async function* checkRecords(
   try {
     // the format that the file's name says wins, as in an import; the bytes come from `stream`
     const file = { ...findRecordFile(name, leadFormats), name: '-' }
-    for await (const page of readRecords(file, { signal, encoding, stdin: stream })) {
+    const identity = [leadMap?.get('href')?.column ?? 'href', userMap?.get('email')?.column ?? 'email']
+    for await (const page of readRecords(file, { signal, encoding, stdin: stream, identity })) {
       counts.records += page.records.length
       if (!check && page.records.length === 0) continue
       check ??= areUsers(page, options)
