@@ -4,7 +4,7 @@
  */
 import { LeadpushError } from '../base/errors.ts'
 import { FoldedNames, findTwice, foldName, refuseOtherHeader, renameOne, valueAt } from '../records/columns.ts'
-import { describeUnmet, findLacking } from '../records/field-map.ts'
+import { describeUnmet, refuseLacking } from '../records/field-map.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord } from '../records/looks-like-record.ts'
 import { type CsvHeader, findDoubtful, type ReadRecord } from '../records/record.ts'
@@ -96,15 +96,15 @@ export class FieldPicker {
   }
 
   /**
-   * The columns of a CSV file. Returns what of a map file the header lacks, as lines to tell. Throws `usage` where `--map` or
-   * `--where` names a column that is not there, or one stands there twice.
+   * The columns of a CSV file. Throws `failed` where the map names a column that is not there, `usage` where `--where` does, or one stands
+   * there twice.
    */
-  setHeader(header: CsvHeader): string[] {
-    if (this.header === header) return []
+  setHeader(header: CsvHeader): void {
+    if (this.header === header) return
     this.header = header
     const names = header.names.map(foldName)
     const shown = looksLikeRecord(header.names) ? [] : header.names
-    const lacking = findLacking(this.map, header.names, shown)
+    refuseLacking(this.map, header.names, shown)
     for (const condition of this.unseen) {
       const place = names.indexOf(foldName(condition.field))
       if (place < 0) refuseUnknown(condition, shown)
@@ -115,7 +115,6 @@ export class FieldPicker {
     // without an href it may be a record, whose texts no message shows
     const twice = this.placeOf('href') >= 0 ? findTwice(header.names) : undefined
     if (twice !== undefined) throw new LeadpushError('usage', twice, { hint: renameOne })
-    return lacking
   }
 
   /**
@@ -140,7 +139,11 @@ export class FieldPicker {
     const patch = record.cells ? this.pickCells(record.cells) : this.pickKeys(record.value)
     if (!patch) return { path: '', message: 'is no JSON object' }
     if (record.cells && !isUrl(patch.href))
-      refuseOtherHeader(this.header?.names ?? [], record.cells, this.hrefColumn, record.line)
+      refuseOtherHeader(this.header?.names ?? [], record.cells, {
+        key: this.hrefColumn,
+        fields: leadFields.map(({ name }) => name),
+        line: record.line,
+      })
     if (this.where.length > 0 && !this.isTaken(patch, record)) {
       const href = hrefSchema.safeParse(patch.href).data
       return { filtered: true, ...(href !== undefined && { href }) }

@@ -118,7 +118,7 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
     for await (const page of readRecords(file, { ...options, signal, identity })) {
       format = page.format
       header = page.header
-      if (header) for (const note of picker.setHeader(header)) options.onNote?.(note)
+      if (header) picker.setHeader(header)
       const lack = needs.look(page)
       if (lack) throw lackError(lack, options.commandThatFits ?? importWith)
       lexemes?.trim()

@@ -58,16 +58,18 @@ export const renameOne = 'Rename one of them, or take it out.'
 
 /**
  * Refuses `cells`, the record on `line`, where they are another header: their file stands behind this one, and what is in its columns
- * would be taken for something else. Throws `failed`. `column` is the folded name of a column that every header has.
+ * would be taken for something else. Throws `failed`. `key` is the folded name of a column that every header has; of the cells at least
+ * half are names of columns, as one may be by chance.
  */
 export function refuseOtherHeader(
   names: readonly string[],
   cells: readonly string[],
-  column: string,
-  line: number,
+  { key, fields, line }: { key: string; fields: readonly string[]; line: number },
 ): void {
   const folded = cells.map(foldName)
-  if (!folded.includes(column) || folded.every((cell, at) => cell === foldName(names[at] ?? ''))) return
+  if (!folded.includes(key) || folded.every((cell, at) => cell === foldName(names[at] ?? ''))) return
+  const known = new Set([...names, ...fields].map(foldName).filter((name) => name !== ''))
+  if (2 * folded.filter((cell) => known.has(cell)).length < cells.length) return
   throw new LeadpushError('failed', `its line ${line} is another header: it is several files put together`, {
     hint: 'Import each of them by itself.',
   })

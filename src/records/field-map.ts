@@ -8,8 +8,6 @@ import { foldName } from './columns.ts'
 export interface MappedColumn {
   column: string
   told: string
-  /** From a map file: many exports share one, and need not have all its columns. */
-  mayLack: boolean
 }
 
 export type FieldMap<Field extends string = string> = ReadonlyMap<Field, MappedColumn>
@@ -25,7 +23,7 @@ export class FieldMaps<Field extends string> {
   }
 
   /** Adds `FIELD=COLUMN` to `map`. Throws `usage` with `where` before it. */
-  private add(map: Map<Field, MappedColumn>, entry: string, where: string, from: Omit<MappedColumn, 'column'>): void {
+  private add(map: Map<Field, MappedColumn>, entry: string, where: string, told: string): void {
     const at = entry.indexOf('=')
     const name = entry.slice(0, Math.max(at, 0)).trim()
     const column = entry.slice(at + 1).trim()
@@ -40,13 +38,13 @@ export class FieldMaps<Field extends string> {
       })
     }
     if (map.has(field)) throw new LeadpushError('usage', `${where}: ${field} is mapped twice`)
-    map.set(field, { column, ...from })
+    map.set(field, { column, told })
   }
 
   /** contract 3: `FIELD=COLUMN`, repeated. Throws `usage`. */
   parse(entries: readonly string[]): FieldMap<Field> {
     const map = new Map<Field, MappedColumn>()
-    for (const entry of entries) this.add(map, entry, `--map ${entry}`, { told: '--map', mayLack: false })
+    for (const entry of entries) this.add(map, entry, `--map ${entry}`, '--map')
     return map
   }
 
@@ -56,7 +54,7 @@ export class FieldMaps<Field extends string> {
     for (const [at, line] of text.split(/\r\n|\n|\r/).entries()) {
       const entry = withoutComment(line).trim()
       const told = `${name}:${at + 1}`
-      if (entry !== '') this.add(map, entry, `--map-file ${told}`, { told, mayLack: true })
+      if (entry !== '') this.add(map, entry, `--map-file ${told}`, told)
     }
     return map
   }
@@ -81,17 +79,16 @@ export class FieldMaps<Field extends string> {
 }
 
 /**
- * What of `map` the header of a CSV file lacks, as lines to tell. Throws `usage` for a column that `--map` names; `shown` are the
- * names that the message may show.
+ * Throws `failed` where the header of a CSV file lacks a column of `map`: its field would be taken as unknown, or 0. `shown` are the names
+ * that the message may show.
  */
-export function findLacking(map: FieldMap, header: readonly string[], shown: readonly string[]): string[] {
+export function refuseLacking(map: FieldMap, header: readonly string[], shown: readonly string[]): void {
   const names = header.map(foldName)
-  return [...map].flatMap(([field, { column, told, mayLack }]) => {
-    if (names.includes(foldName(column))) return []
+  for (const [field, { column, told }] of map) {
+    if (names.includes(foldName(column))) continue
     const message = `its header has no column ${column}, which ${told} reads ${field} from`
-    if (!mayLack) throw new LeadpushError('usage', `${message}${didYouMean(column, shown)}`)
-    return message
-  })
+    throw new LeadpushError('failed', `${message}${didYouMean(column, shown)}`)
+  }
 }
 
 /** What no record of JSON had of the fields `unmet`, as lines to tell; `known` are the keys that records had. */

@@ -4,7 +4,7 @@
  */
 import { LeadpushError } from '../base/errors.ts'
 import { findTwice, foldName, refuseOtherHeader, renameOne } from '../records/columns.ts'
-import { findLacking } from '../records/field-map.ts'
+import { refuseLacking } from '../records/field-map.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord, noHeader } from '../records/looks-like-record.ts'
 import { type CsvHeader, findDoubtful } from '../records/record.ts'
@@ -49,19 +49,17 @@ export class LineParser {
   }
 
   /**
-   * Finds the columns, in any case. Returns a line for each column of a map file that the header lacks. Throws `failed` where `email` is
-   * in none, or a column stands twice, `usage` where `--map` names a column that is not there.
+   * Finds the columns, in any case. Throws `failed` where `email` is in none, a column stands twice, or one of the map is not there.
    */
-  setHeader(header: CsvHeader): string[] {
-    if (this.header === header) return []
+  setHeader(header: CsvHeader): void {
+    if (this.header === header) return
     this.header = header
-    const lacking = findLacking(this.map, header.names, isHeader(header.names) ? header.names : [])
+    refuseLacking(this.map, header.names, isHeader(header.names) ? header.names : [])
     const sources = userColumns.map((column) => [foldName(this.map.get(column)?.column ?? column), column] as const)
     this.fields = header.names.map((name) => sources.find(([source]) => source === foldName(name))?.[1])
     if (!this.fields.includes('email')) throw this.withoutEmail(header.names)
     const twice = findTwice(header.names)
     if (twice !== undefined) throw new LeadpushError('failed', twice, { hint: renameOne })
-    return lacking
   }
 
   private withoutEmail(names: readonly string[]): LeadpushError {
@@ -86,7 +84,8 @@ export class LineParser {
       else if (cell.trim() !== '') given[field] = cell.trim()
     }
     const email = emailSchema.safeParse(given.email).data
-    if (email === undefined) refuseOtherHeader(this.header?.names ?? [], cells, 'email', line)
+    if (email === undefined)
+      refuseOtherHeader(this.header?.names ?? [], cells, { key: 'email', fields: userColumns, line })
     const parsed = parseUser(toRecord(given), this.ignored)
     if ('user' in parsed) return { ...parsed, email }
     const path = parsed.path.replace(/^queries\[0\]\.?/, '')

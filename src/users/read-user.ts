@@ -38,13 +38,13 @@ export class UserReader {
     this.unmet = new Set(map.keys())
   }
 
-  /** Returns what is worth knowing of the file. Throws `failed` where its header has no e-mail, `usage` where it lacks what `--map` names. */
-  look(page: RecordPage): string[] {
+  /** Throws `failed` where the header has no e-mail, or lacks a column of the map. */
+  look(page: RecordPage): void {
     this.sampler.look(page)
     const { header } = page
-    if (!header || page.records.length === 0) return []
+    if (!header || page.records.length === 0) return
     if (!this.hasColumn('email') && !looksLikeRecord(header.names)) throw this.errorOf(this.lackOf('email'))
-    return this.lines.setHeader(header)
+    this.lines.setHeader(header)
   }
 
   read(record: ReadRecord): ParsedLine {

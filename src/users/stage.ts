@@ -125,7 +125,7 @@ export async function stageUsers(
     for await (const page of readRecords(file, { ...options, signal, identity })) {
       format = page.format
       header = page.header
-      tell(reader.look(page))
+      reader.look(page)
       const how = { ...options, isLine: header !== undefined }
       for (const record of page.records) {
         const parsed = reader.read(record)

@@ -71,10 +71,13 @@ test('files go in in their order; --map reads fields from elsewhere; unknown fie
   const { code, json: lines } = await house.call(['leads', 'import', csv, json, ...maps, '--json'])
   assert.equal(code, 0)
   assert.deepEqual(lines, [counts({ inserted: 1, updated: 1, ignored: { href: 1, extra: 1, other: 1 } as never })])
-  for (const wrong of ['price', 'nope=x', '=x', 'price=', 'href=url=']) {
+  for (const wrong of ['price', 'nope=x', '=x', 'price=']) {
     const ended = await house.call(['leads', 'import', csv, '--map', wrong])
     assert.deepEqual([ended.code, ended.stdout], [2, ''], wrong)
   }
+  const lacking = await house.call(['leads', 'import', csv, '--map', 'href=url='])
+  assert.equal(lacking.code, 1)
+  assert.match(lacking.stderr, /no column url=, which --map reads href from; did you mean url/)
 })
 
 test('a rejected record is reported with its line and path, and kept as it came; the rest goes in', async () => {

@@ -49,9 +49,7 @@ export class LeadsCheck implements RecordsCheck {
   }
 
   *check(page: RecordPage): Generator<Finding> {
-    for (const message of page.header ? this.picker.setHeader(page.header) : []) {
-      yield this.note('', message)
-    }
+    if (page.header) this.picker.setHeader(page.header)
     const lack = this.needs.look(page)
     if (lack) throw lackError(lack, this.options.commandThatFits)
     for (const record of page.records) {
