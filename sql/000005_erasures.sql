@@ -1,4 +1,4 @@
--- Erasures: listings that were erased and must not come back. The table holds keyed hashes alone: a reader of the table learns nothing
+-- Erasures: listings and users that were erased and must not come back. The table holds keyed hashes alone: a reader of the table learns nothing
 -- from it, and can test a guess only with the key. `db backup` writes the key too, or a restored database would let in what was erased.
 
 create table erasure_key (
@@ -8,10 +8,11 @@ create table erasure_key (
 insert into erasure_key select sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 
 create table erasures (
-  -- HMAC-SHA-256 of the sha256 of the href, of the normalised contact, or of the hash that a consumer deletion list has
+  -- HMAC-SHA-256 of the sha256 of the href, of the normalised contact, of the hash that a consumer deletion list has, or of the e-mail of
+  -- a user
   mark bytea primary key check (octet_length(mark) = 32),
   -- email and phone are those of consumer deletion lists
-  kind text not null check (kind in ('href', 'contact', 'email', 'phone')),
+  kind text not null check (kind in ('href', 'contact', 'email', 'phone', 'user')),
   erased_at timestamptz not null default now(),
   -- keeps listings, and drops their contacts
   redacts boolean not null default false,
@@ -22,7 +23,7 @@ create table erasures (
 );
 
 -- tells an import what there is, however many identifiers of lists there are
-create index erasures_by_kind on erasures (kind, redacts) where kind in ('href', 'contact');
+create index erasures_by_kind on erasures (kind, redacts) where kind in ('href', 'contact', 'user');
 create index erasures_by_list_mark on erasures (list_mark) where found and list_mark is not null;
 
 -- The work items of consumer deletion lists. Several may name one person, who is kept out until the last of them is removed. A removed one

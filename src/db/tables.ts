@@ -255,7 +255,7 @@ export interface Tables {
   erasure_key: { key: Buffer }
   erasures: {
     mark: Buffer
-    kind: 'href' | 'contact' | 'email' | 'phone'
+    kind: 'href' | 'contact' | 'email' | 'phone' | 'user'
     erased_at: Generated<Date>
     redacts: Defaulted<boolean>
     found: Defaulted<boolean>

@@ -1,6 +1,6 @@
 /**
- * Remembers erased hrefs and contacts as marks, one at a time (`lists` remembers many), and keeps them out of imports: drops the staged
- * records that match a mark, or only their contacts if the erasure keeps the listing.
+ * Remembers erased hrefs, contacts and users as marks, one at a time (`lists` remembers many), and keeps listings out of imports: drops
+ * the staged records that match a mark, or only their contacts if the erasure keeps the listing. `users/` does so with its own.
  */
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
@@ -25,6 +25,7 @@ import {
   markOfContact,
   markOfHref,
   markOfListHash,
+  markOfUser,
   marksOfContacts,
   marksOfFields,
 } from './marks.ts'
@@ -33,23 +34,27 @@ import { hashOfStored } from './staged-leads.ts'
 /** The target of an erasure: a listing by its `href`, or all listings with a contact, as `parseContact` returns it. */
 export type Erasure = { href: string } | { contact: string }
 
+/** A user who is to be forgotten, by the e-mail as it is stored. */
+export type UserErasure = { user: string }
+
 /** The identifier of a work item in a consumer deletion list. */
 export type ListedIdentifier = Pick<WorkItem, 'kind' | 'hash'>
 
 /** An erasure in its stored form, without the mark that it redacts. */
 export interface ErasureRow {
   mark: Buffer
-  kind: 'href' | 'contact' | ListKind
+  kind: 'href' | 'contact' | 'user' | ListKind
   list_mark: Buffer | null
 }
 
 /** The row of an erasure. */
-export function toErasureRow(key: Buffer, erasure: Erasure | ListedIdentifier): ErasureRow {
+export function toErasureRow(key: Buffer, erasure: Erasure | UserErasure | ListedIdentifier): ErasureRow {
   if ('hash' in erasure) {
     const { kind, hash } = erasure
     return { mark: markOfListHash(key, kind, hash), kind, list_mark: null }
   }
   if ('href' in erasure) return { mark: markOfHref(key, erasure.href), kind: 'href', list_mark: null }
+  if ('user' in erasure) return { mark: markOfUser(key, erasure.user), kind: 'user', list_mark: null }
   const { contact } = erasure
   return { mark: markOfContact(key, contact), kind: 'contact', list_mark: listMarkOf(key, contact) ?? null }
 }
@@ -71,7 +76,7 @@ export const recordErasures = (rows: string) => `
  */
 export async function recordErasure(
   connection: Connection,
-  erasure: Erasure,
+  erasure: Erasure | UserErasure,
   redacts = false,
 ): Promise<{ isNew: boolean; mark: Buffer }> {
   const { mark, kind, list_mark } = toErasureRow(await findKey(kyselyOn(connection)), erasure)
@@ -80,9 +85,9 @@ export async function recordErasure(
   return { isNew: rowCount === 1, mark }
 }
 
-/** Whether the listing was erased by its `href`. An erasure by a contact does not remember its listings. */
-export async function isErased(db: Database, href: string): Promise<boolean> {
-  const mark = markOfHref(await findKey(db), href)
+/** Whether the user was forgotten, or the listing erased by its `href`. An erasure by a contact does not remember its listings. */
+export async function isErased(db: Database, erasure: { href: string } | UserErasure): Promise<boolean> {
+  const { mark } = toErasureRow(await findKey(db), erasure)
   const row = await db.selectFrom('erasures').select('redacts').where('mark', '=', mark).executeTakeFirst()
   return row?.redacts === false
 }
@@ -147,8 +152,11 @@ export async function findHitsAmong(
   return findHits(db, 'erasures', marks)
 }
 
+/** SQL: the mark of `bytes`, where `$1` and `$2` are what `padKey` returns. */
+export const markInSql = (bytes: string) => `sha256($2::bytea || sha256($1::bytea || ${bytes}))`
+
 /** The two keys of an HMAC, for SQL: its inner and its outer hash begin with them. */
-function padKey(key: Buffer): [inner: Buffer, outer: Buffer] {
+export function padKey(key: Buffer): [inner: Buffer, outer: Buffer] {
   const pad = (byte: number) => Buffer.from(Array.from({ length: 64 }, (_, at) => (key[at] ?? 0) ^ byte))
   return [pad(0x36), pad(0x5c)]
 }
@@ -179,7 +187,7 @@ export async function dropOrRedact(
 function dropByHref(connection: Connection, key: Buffer, redacts: boolean): Promise<number> {
   return dropOrRedact(connection, redacts, {
     beside: 'erasures e',
-    where: `e.kind = 'href' and e.redacts = ${redacts} and e.mark = sha256($2::bytea || sha256($1::bytea || s.href_sha256))`,
+    where: `e.kind = 'href' and e.redacts = ${redacts} and e.mark = ${markInSql('s.href_sha256')}`,
     values: padKey(key),
   })
 }

@@ -26,6 +26,8 @@ const mark = (key: Buffer, ...parts: (string | Buffer)[]): Buffer => {
 
 export const markOfHref = (key: Buffer, href: string) => mark(key, sha256(href))
 export const markOfContact = (key: Buffer, contact: string) => mark(key, `contact:${contact}`)
+/** `email` as a user has it. */
+export const markOfUser = (key: Buffer, email: string) => mark(key, `user:${email}`)
 /** `listHash` as a consumer deletion list has it. */
 export const markOfListHash = (key: Buffer, kind: ListKind, listHash: Buffer) => mark(key, `${kind}:`, listHash)
 

@@ -30,6 +30,8 @@ import { createStagingTables } from './staged-users.ts'
 export const userFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']
 
 export interface UserCounts extends ImportCounts {
+  /** Records of users who were forgotten. */
+  erased: number
   /** Queries that were the same as an earlier one of their user (contract 4.11). */
   folded: number
   /** Users who were in no file of a complete import. */
@@ -95,7 +97,8 @@ async function stageAndMerge(
   return { counts: { read: staged, ...merged, unsubscribed: 0 }, ignored, sharedKeys }
 }
 
-const none = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, folded: 0, unsubscribed: 0 }
+const counted = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0 }
+const none = { ...counted, folded: 0, unsubscribed: 0 }
 
 /**
  * Imports `files` in their order. Throws `usage` where one of them does not exist, before anything is done; `database` where

@@ -11,6 +11,7 @@ import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
 import { saveSearches } from '../matching/searches.ts'
 import { type RejectOptions, rejectFound, rejectStaged } from '../records/staged-rejects.ts'
+import { dropForgotten } from './forgotten.ts'
 import { type Query, queryHash } from './query.ts'
 import type { Resolver } from './stage.ts'
 
@@ -32,6 +33,8 @@ export interface UserMergeCounts {
   unchanged: number
   rejected: number
   repeated: number
+  /** Records of users who were forgotten. */
+  erased: number
   /** Queries that were the same as an earlier one of their user (contract 4.11). */
   folded: number
 }
@@ -241,10 +244,14 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
   const db = kyselyOn(connection)
   const reject = { table: 'staged_users', onRejected: options.onRejected }
   const noKey = { path: 'receiverApiKey', message: 'is missing: a new user needs one' }
+  // first: no bad record of theirs is told
+  const known = await dropForgotten(connection)
   const repeated = await dropRepeated(db)
   // records that are bad by themselves need no turn
   const bad = await rejectStaged(connection, reject)
   await sql`select pg_advisory_xact_lock(${locks.usersImport})`.execute(db)
+  // those who were forgotten meanwhile: who forgets a user takes the same turn
+  const erased = known + (await dropForgotten(connection))
   const rejected = bad.rejected + (await rejectFound(connection, isUnknown, noKey, reject))
   const { folded, first } = await findFolded(db)
   if (first) options.onFolded?.(first)
@@ -254,5 +261,5 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
     await insertParts(connection, changes, options)
     if (updated > 0) await applyUpdates(db)
   }
-  return { inserted, updated, unchanged, rejected, repeated, folded }
+  return { inserted, updated, unchanged, rejected, repeated, erased, folded }
 }

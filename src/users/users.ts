@@ -5,6 +5,7 @@ import { subscriptionPauseMs } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
 import { briefly } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
+import { isErased } from '../leads/erasures.ts'
 import { receiverKeyOf } from '../secrets/cipher.ts'
 import type { Vault } from '../secrets/vault.ts'
 import type { Query } from './query.ts'
@@ -17,7 +18,7 @@ export interface FoundUser {
   owed: boolean
 }
 
-const normaliseEmail = (email: string) => email.trim().toLowerCase()
+export const normaliseEmail = (email: string) => email.trim().toLowerCase()
 
 /** Finds a user by e-mail, in any case. Throws `usage` if there is no such user. */
 export async function findUser(db: Database, email: string): Promise<FoundUser> {
@@ -32,6 +33,11 @@ export async function findUser(db: Database, email: string): Promise<FoundUser> 
           .executeTakeFirst(),
       )
   if (!found) {
+    if (await rideOut(() => isErased(db, { user: normaliseEmail(email) }))) {
+      throw new LeadpushError('usage', `${JSON.stringify(email)} was forgotten: no import brings that e-mail back.`, {
+        hint: '`leadpush users forget` is for good. Whoever comes back needs another e-mail.',
+      })
+    }
     throw new LeadpushError('usage', `There is no user ${JSON.stringify(email)}.`, {
       hint: '`leadpush users list` shows them, `leadpush users import FILE` brings them in.',
     })

@@ -290,7 +290,7 @@ test('users are inserted and brought up to date: what is left out keeps its valu
     return { code: ended.code, lines: ended.json }
   }
   const summary = (changed: Record<string, unknown>) => ({
-    type: 'summary', read: 1, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, folded: 0,
+    type: 'summary', read: 1, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0, folded: 0,
     unsubscribed: 0, ignored: {}, ...changed,
   }) // biome-ignore format: in the order in which it is printed
   const first = await put([

@@ -9,7 +9,17 @@ import { createDatabase } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 
 const none = {
-  ...{ read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, folded: 0, unsubscribed: 0 },
+  ...{
+    read: 0,
+    inserted: 0,
+    updated: 0,
+    unchanged: 0,
+    rejected: 0,
+    repeated: 0,
+    erased: 0,
+    folded: 0,
+    unsubscribed: 0,
+  },
   ignored: {},
 }
 const emailOf = (name: string | number) => `${name}@example.com`

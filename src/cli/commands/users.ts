@@ -1,4 +1,4 @@
-/** `leadpush users`: users in, shown, subscribed, unsubscribed, removed. */
+/** `leadpush users`: users in, shown, subscribed, unsubscribed, removed, forgotten. */
 import { argument, describe, describeGroup, dryRun, jsonLines, jsonObject, option } from '../describe.ts'
 import { pushNeeds, pushSettings } from '../push/settings.ts'
 import { goesWith } from '../rules.ts'
@@ -105,8 +105,28 @@ const remove = describe({
   work: async () => (await import('../users/change.ts')).remove,
 })
 
+const forget = describe({
+  name: 'forget',
+  about: 'Remove users for good: later imports leave their records out, and count them as erased.',
+  arguments: [argument('<email...>', 'the users; - reads them from standard input')],
+  options: [jsonLines(), dryRun('forget nobody; show what would be removed')],
+  help: `
+Examples:
+  leadpush users forget user@example.com
+  leadpush users forget - < emails.txt
+
+It does what \`users remove\` does, and keeps a keyed hash of the e-mail, which
+recognises it in later imports; there is no way back. An e-mail that is no user's
+is kept out all the same, with exit code 1. The history of the shell keeps an
+e-mail of the command line: give - instead, and e-mails on standard input, one a
+line.`,
+  settings: ['allowInsecureHooks', 'hookHosts'],
+  database: 'works',
+  work: async () => (await import('../users/change.ts')).forget,
+})
+
 export const users = describeGroup({
   name: 'users',
-  about: 'Import, list, subscribe, unsubscribe and remove users.',
-  commands: [imports, list, show, subscribe, unsubscribe, remove],
+  about: 'Import, list, subscribe, unsubscribe, remove and forget users.',
+  commands: [imports, list, show, subscribe, unsubscribe, remove, forget],
 })

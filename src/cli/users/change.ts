@@ -1,20 +1,20 @@
 /**
- * Subscribes, unsubscribes or removes users. With one e-mail an unknown user is wrong usage. With several, or standard input, each is
+ * Subscribes, unsubscribes, removes or forgets users. With one e-mail an unknown user is wrong usage. With several, or standard input, each is
  * done, a summary follows, and an unknown user makes the exit code 1.
  */
 import { plural } from '../../base/amounts.ts'
+import { usageError } from '../../base/errors.ts'
 import { rideOut } from '../../db/away.ts'
 import type { OpenDatabase } from '../../db/open.ts'
-import { eraseAnswersOfUser } from '../../deliveries/answers.ts'
 import { endUnwanted } from '../../deliveries/ledger.ts'
 import { findWhatGoes, type WhatGoes } from '../../inspect/user/what-goes.ts'
 import { hookRulesOf } from '../../integrations/hook-address.ts'
 import { sendHookRemovals } from '../../integrations/hook-http.ts'
-import type { RemovedHook } from '../../integrations/hooks.ts'
-import { revokeIntegrationsOf } from '../../integrations/integrations.ts'
 import type { UserToServe } from '../../push/whom/pass.ts'
 import { openVault } from '../../secrets/vault.ts'
-import { type FoundUser, recordSubscription, recordUnsubscription, removeUser } from '../../users/users.ts'
+import { clearUpForgotten, forgetUser, removeUserWithAll } from '../../upkeep/remove-user.ts'
+import { emailSchema } from '../../users/user.ts'
+import { type FoundUser, findUser, recordSubscription, recordUnsubscription } from '../../users/users.ts'
 import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
 import { sendPush } from '../push/push.ts'
@@ -38,13 +38,10 @@ export async function subscribe({ io, open }: AtDatabase<PushSetting, PushNeed>,
       const request = { what: 'user', user, further, owed: true } as const
       pushed = Math.max(pushed, await sendPush(io, opened, settings, request, { vault }))
     }
-    const counts = { subscribed: 0, already: 0 }
-    const exitCode = await changeGiven(
-      io,
-      opened.db,
-      given,
-      counts,
-      async ({ user }) => {
+    const exitCode = await changeGiven(io, given, {
+      find: (email) => findUser(opened.db, email),
+      counts: { subscribed: 0, already: 0, unknown: 0 },
+      async work({ user }) {
         const { was, owed, tooSoon } = await recordSubscription(opened.db, user.id)
         const text = was ? `${user.email} is subscribed already.` : `${user.email} is subscribed.`
         await io.out.result({ type: 'user', email: user.email, subscribed: true, was }, text)
@@ -55,8 +52,8 @@ export async function subscribe({ io, open }: AtDatabase<PushSetting, PushNeed>,
         return was ? 'already' : 'subscribed'
       },
       // after a stop due pushes stay owed
-      async (_, stopCode) => (stopCode === undefined ? await sendDue() : undefined),
-    )
+      atEnd: async (_, stopCode) => (stopCode === undefined ? await sendDue() : undefined),
+    })
     return Math.max(pushed, exitCode)
   })
 }
@@ -64,17 +61,34 @@ export async function subscribe({ io, open }: AtDatabase<PushSetting, PushNeed>,
 export async function unsubscribe({ io, open }: AtDatabase, given: string[]): Promise<ExitCode> {
   checkGiven(given)
   return await open(async (opened) => {
-    const counts = { unsubscribed: 0, already: 0 }
     const work = async ({ user: { id, email }, subscribed: was }: FoundUser, isSingle: boolean) => {
       await recordUnsubscription(opened.db, id)
       const ended = isSingle ? await endWhatNobodyWants(opened, id) : undefined
       const text = `${email} is unsubscribed${was ? '' : ' already'}.${describeEnded(ended)}`
       await io.out.result({ type: 'user', email, unsubscribed: true, was, ended }, text)
-      return was ? 'unsubscribed' : 'already'
+      return was ? ('unsubscribed' as const) : ('already' as const)
     }
-    return await changeGiven(io, opened.db, given, counts, work, (isSingle) => endAndTell(io, opened, isSingle))
+    const counts = { unsubscribed: 0, already: 0, unknown: 0 }
+    return await changeGiven(io, given, {
+      find: (email) => findUser(opened.db, email),
+      counts,
+      work,
+      async atEnd(isSingle) {
+        await endAndTell(io, opened, isSingle)
+        if (counts.unsubscribed + counts.already > 0) await tellLater(io, keepsUnsubscribed)
+      },
+    })
   })
 }
+
+/** What later imports make of the change. */
+async function tellLater(io: CommandIo, text: string): Promise<void> {
+  if (!io.out.isJson) await io.out.paragraph(text)
+}
+
+const keepsUnsubscribed = 'A later import keeps that, unless its file says subscribed.'
+const insertsAgain = 'A later import that has them inserts them again; `leadpush users forget` keeps them out for good.'
+const keepsOut = 'No later import brings them back: their records count as erased.'
 
 /** Of a single user the line of the user has told it. */
 async function endAndTell(io: CommandIo, opened: OpenDatabase, isSingle: boolean): Promise<void> {
@@ -89,8 +103,10 @@ export function endWhatNobodyWants({ db }: OpenDatabase, userId?: number): Promi
   return rideOut(() => endUnwanted(db, userId))
 }
 
+type Removing = AtDatabase<'allowInsecureHooks' | 'hookHosts'>
+
 export async function remove(
-  { io, open }: AtDatabase<'allowInsecureHooks' | 'hookHosts'>,
+  { io, open }: Removing,
   given: string[],
   { dryRun }: { dryRun?: true },
 ): Promise<ExitCode> {
@@ -98,46 +114,93 @@ export async function remove(
   return await open(async (opened, settings) => {
     if (dryRun) return await tellWhatGoes(io, opened, given)
     const work = async ({ user: { id, email } }: FoundUser, isSingle: boolean) => {
-      const removed = await removeOne(opened, id)
+      const removed = await removeUserWithAll(opened, id)
       const ended = isSingle ? await endWhatNobodyWants(opened, id) : undefined
       const hooks = await sendHookRemovals(hookRulesOf(settings), removed)
       await io.out.result({ type: 'user', email, removed: true, ended, hooks }, async () => {
         await io.out.line(`${email} is removed.${describeEnded(ended)}`)
         await writeTold(io, hooks)
       })
-      return 'removed'
+      return 'removed' as const
     }
-    const counts = { removed: 0 }
-    return await changeGiven(io, opened.db, given, counts, work, (isSingle) => endAndTell(io, opened, isSingle))
+    const counts = { removed: 0, unknown: 0 }
+    return await changeGiven(io, given, {
+      find: (email) => findUser(opened.db, email),
+      counts,
+      work,
+      async atEnd(isSingle) {
+        await endAndTell(io, opened, isSingle)
+        if (counts.removed > 0) await tellLater(io, insertsAgain)
+      },
+    })
   })
 }
 
-async function removeOne({ db }: OpenDatabase, userId: number): Promise<RemovedHook[]> {
-  let removed: RemovedHook[] = []
-  await rideOut(() =>
-    db.transaction().execute(async (transaction) => {
-      const found = await revokeIntegrationsOf(transaction, userId)
-      // a repeated try, after a lost answer, finds nothing any more
-      if (found.length > 0) removed = found
-      await eraseAnswersOfUser(transaction, userId)
-      await removeUser(transaction, userId)
-    }),
-  )
-  return removed
+const forgottenAs = {
+  forgotten: 'is forgotten',
+  already: 'was forgotten before',
+  unknown: 'was no user, and is kept out from now on',
+} as const
+
+/** An e-mail that is nobody's is kept out all the same: the user may have been removed before. */
+export async function forget(
+  { io, open }: Removing,
+  given: string[],
+  { dryRun }: { dryRun?: true },
+): Promise<ExitCode> {
+  checkGiven(given)
+  // before anything is done
+  for (const each of given) if (each !== '-') readEmail(each)
+  return await open(async (opened, settings) => {
+    if (dryRun) return await tellWhatGoes(io, opened, given)
+    const stop = io.stops.listen(() => {})
+    const onWait = () => io.log.info('An import of users is under way: waiting for it.')
+    const counts = { forgotten: 0, already: 0, unknown: 0 }
+    return await changeGiven(io, given, {
+      find: async (email) => readEmail(email),
+      counts,
+      async work(email, isSingle) {
+        const { outcome, removed } = await forgetUser(opened, email, { stop: stop.signal, onWait })
+        const ended = isSingle ? await endWhatNobodyWants(opened) : undefined
+        const hooks = await sendHookRemovals(hookRulesOf(settings), removed)
+        await io.out.result(
+          { type: 'user', email, forgotten: true, was: outcome === 'forgotten', ended, hooks },
+          async () => {
+            await io.out.line(`${email} ${forgottenAs[outcome]}.${describeEnded(ended)}`)
+            await writeTold(io, hooks)
+          },
+        )
+        return outcome
+      },
+      async atEnd(isSingle) {
+        await endAndTell(io, opened, isSingle)
+        await clearUpForgotten(opened)
+        await tellLater(io, keepsOut)
+      },
+    })
+  })
+}
+
+/** Throws `usage`. */
+function readEmail(text: string): string {
+  const { data } = emailSchema.safeParse(text.trim())
+  if (data !== undefined) return data
+  throw usageError(`${JSON.stringify(text)} is no e-mail address.`)
 }
 
 /** `--dry-run`. */
 async function tellWhatGoes(io: CommandIo, { db }: OpenDatabase, given: readonly string[]): Promise<ExitCode> {
-  const counts = { removed: 0, known: 0 }
   let told = false
-  return await changeGiven(io, db, given, counts, async ({ user }) => {
+  const work = async ({ user }: FoundUser) => {
     if (!told && !io.out.isJson) await io.out.line('Nothing was removed. This would go:', '')
     told = true
     const goes = await findWhatGoes(db, user.id)
     const line = { type: 'user', email: user.email, removed: false, dryRun: true, ...goes }
     await io.out.result(line, `${user.email}: ${describeGoes(goes)}.`)
-    return 'known'
-  })
+    return 'known' as const
+  }
+  const counts = { removed: 0, known: 0, unknown: 0 }
+  return await changeGiven(io, given, { find: (email) => findUser(db, email), counts, work })
 }
 
 function describeGoes({ queries, pending, owed, integrations, hooks, triggers }: WhatGoes): string {

@@ -3,8 +3,6 @@ import { addAbortSignal } from 'node:stream'
 import { plural } from '../../base/amounts.ts'
 import { LeadpushError, usageError } from '../../base/errors.ts'
 import { readLines } from '../../base/read-lines.ts'
-import type { Database } from '../../db/open.ts'
-import { type FoundUser, findUser } from '../../users/users.ts'
 import type { CommandIo } from '../command-io.ts'
 import type { ExitCode } from '../describe.ts'
 import { paint } from '../painted.ts'
@@ -35,44 +33,47 @@ async function* readEmails(io: CommandIo, given: readonly string[], stop: AbortS
   }
 }
 
+/** What a command does for each user that it is given. */
+interface Change<Found, Outcome extends string> {
+  /** Throws `usage` where there is nothing that could be changed. */
+  find: (email: string) => Promise<Found>
+  /** Filled with how many came to what. */
+  counts: Record<Outcome | 'unknown', number>
+  work: (found: Found, isSingle: boolean) => Promise<Outcome | 'unknown'>
+  atEnd?: (isSingle: boolean, stopCode?: StopCode) => Promise<void>
+}
+
 /**
- * Does `work` for each user that is given, and counts them by what it returns. One e-mail as an argument: a user who does not exist is
- * wrong usage. Several, or standard input: after `atEnd` a summary follows, and one who does not exist makes the exit code 1; a stop ends
- * them.
+ * Does `work` for each user that is given, and counts them by what it returns. One e-mail as an argument: where nothing is found it is
+ * wrong usage. Several, or standard input: after `atEnd` a summary follows; a stop ends them. Somebody unknown makes the exit code 1.
  */
-export async function changeGiven<Outcome extends string>(
+export async function changeGiven<Found, Outcome extends string>(
   io: CommandIo,
-  db: Database,
   given: readonly string[],
-  counts: Record<Outcome, number>,
-  work: (found: FoundUser, isSingle: boolean) => Promise<Outcome>,
-  atEnd: (isSingle: boolean, stopCode?: StopCode) => Promise<void> = async () => {},
+  { find, counts, work, atEnd = async () => {} }: Change<Found, Outcome>,
 ): Promise<ExitCode> {
   const [first = '-'] = given
   if (given.length === 1 && first !== '-') {
-    await work(await findUser(db, first), true)
+    counts[await work(await find(first), true)]++
     await atEnd(true)
-    return 0
+    return counts.unknown === 0 ? 0 : 1
   }
   // a push within `work` tells of the stop; without one the summary follows at once
   const stop = io.stops.listen(() => {})
-  let unknown = 0
   for await (const email of readEmails(io, given, stop.signal)) {
-    const found = await findUser(db, email).catch((error) => {
-      if (error instanceof LeadpushError && error.code === 'usage') return undefined
+    const found = await find(email).catch((error) => {
+      if (error instanceof LeadpushError && error.code === 'usage') return error
       throw error
     })
-    if (found) counts[await work(found, false)]++
+    if (!(found instanceof LeadpushError)) counts[await work(found, false)]++
     else {
-      unknown++
-      const text = `${email}  ${paint('yellow', 'unknown')}  There is no such user.`
-      await io.out.result({ type: 'unknown', email }, text)
+      counts.unknown++
+      await io.out.result({ type: 'unknown', email }, `${email}  ${paint('yellow', 'unknown')}  ${found.message}`)
     }
   }
   await atEnd(false, stop.exitCode)
-  const all: Record<string, number> = { ...counts, unknown }
-  await io.out.result({ type: 'users', ...all }, () =>
-    io.out.facts(Object.entries(all).map(([name, count]) => [name, plural(count, 'user')])),
+  await io.out.result({ type: 'users', ...counts }, () =>
+    io.out.facts(Object.entries<number>(counts).map(([name, count]) => [name, plural(count, 'user')])),
   )
-  return stop.exitCode ?? (unknown === 0 ? 0 : 1)
+  return stop.exitCode ?? (counts.unknown === 0 ? 0 : 1)
 }

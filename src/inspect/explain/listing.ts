@@ -65,7 +65,7 @@ async function findSources(db: Database, leadId: number): Promise<ExplainedListi
 }
 
 async function adviseOn(db: Database, href: string): Promise<string> {
-  if (await isErased(db, href))
+  if (await isErased(db, { href }))
     return 'It was erased with `leadpush leads forget`, and nothing is known of it any more.'
   const similar = await findSimilar(db, href)
   return similar

@@ -4,9 +4,8 @@
  */
 import { sql } from 'kysely'
 import { isLive } from '../../db/leases.ts'
-import { locks } from '../../db/locks.ts'
-import type { Database, OpenDatabase } from '../../db/open.ts'
-import { type Connection, kyselyOn, withTransaction } from '../../db/transaction.ts'
+import type { Database } from '../../db/open.ts'
+import { type Connection, kyselyOn } from '../../db/transaction.ts'
 import { eraseAnswersOf, eraseAnswersWith } from '../../deliveries/answers.ts'
 import { endDeliveries, findPendingWith } from '../../deliveries/erased-deliveries.ts'
 import { raiseErasureCount } from '../../deliveries/erasure-count.ts'
@@ -28,26 +27,6 @@ export interface Erased {
   anew: number
   /** Keys of deliveries whose last attempt a living process is making. */
   underWay: string[]
-}
-
-/** A process that is cut off from the database, or frozen, must not hold up imports and pushes for longer. */
-const idleMsMax = 10_000
-
-/** Runs `work` in a transaction while no import runs; undefined if an import runs now. */
-export async function inTurn<T>(
-  opened: OpenDatabase,
-  stop: AbortSignal,
-  work: (connection: Connection) => Promise<T>,
-): Promise<{ result: T } | undefined> {
-  return await withTransaction(
-    opened,
-    async (connection) => {
-      await connection.query(`set local idle_in_transaction_session_timeout = ${idleMsMax}`)
-      const { rows } = await connection.query('select pg_try_advisory_xact_lock($1) as mine', [locks.leadsImport])
-      return rows[0]?.mine ? { result: await work(connection) } : undefined
-    },
-    stop,
-  )
 }
 
 /** The current versions that still match: a later record may have brought another contact. Locks the listings. */

@@ -16,9 +16,10 @@ import type { DropFile } from '../../leads/drop-files.ts'
 import { type Erasure, recordErasure } from '../../leads/erasures.ts'
 import { type ListCounts, recordLines, recordWorkItems } from '../../leads/lists.ts'
 import { findKey, type MarkTable } from '../../leads/marks.ts'
+import { inTurn } from '../in-turn.ts'
 import { countSent, type Sent } from './count-sent.ts'
 import { countMeant } from './dry-run.ts'
-import { eraseListings, inTurn } from './erase.ts'
+import { eraseListings } from './erase.ts'
 import { findSince, findVersions } from './find-listings.ts'
 import type { MeantVersion, Target } from './target.ts'
 import { ListTarget, OneTarget } from './target.ts'
@@ -74,7 +75,6 @@ export interface Forgotten {
   sent: Sent
 }
 
-const turnLookMs = 200
 const attemptLookMs = 200
 
 interface Refused {
@@ -177,14 +177,10 @@ class Forgetting {
   }
 
   /** Takes turns with imports and prunes. */
-  private async inTurn<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+  private inTurn<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
     const { stop, onPhase } = this.options
-    for (;;) {
-      const done = await rideOut(() => inTurn(this.opened, stop, work), this.onAway)
-      if (done) return done.result
-      onPhase?.('waiting for an import')
-      await sleep(turnLookMs, undefined, { signal: stop }).catch(() => {})
-    }
+    const onWait = () => onPhase?.('waiting for an import')
+    return inTurn(this.opened, 'leadsImport', { stop, onWait, onAway: this.onAway }, work)
   }
 
   /**

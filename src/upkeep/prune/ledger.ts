@@ -35,6 +35,16 @@ export function pruneDeliveries(context: PruneContext): Promise<number> {
   )
 }
 
+/** SQL: the scopes that have claims, each found by one look into the index. */
+export const scopesOfClaims = sql<{ scope: string }>`
+  with recursive scopes (scope) as (
+    (select scope from claims order by scope limit 1)
+    union all
+    select (select c.scope from claims c where c.scope > s.scope order by c.scope limit 1)
+    from scopes s where s.scope is not null
+  )
+  select scope from scopes where scope is not null`
+
 /**
  * The scopes whose period is over everywhere and that have no run under way: a run that began in the last minute of a period
  * may go on for long. A scope whose run is no longer known has none either.
@@ -43,16 +53,9 @@ async function findScopesThatAreOver({ db, onAway }: PruneContext): Promise<stri
   const { rows } = await rideOut(
     () =>
       sql<{ scope: string }>`
-        with recursive scopes (scope) as (
-          (select scope from claims order by scope limit 1)
-          union all
-          select (select c.scope from claims c where c.scope > s.scope order by c.scope limit 1)
-          from scopes s where s.scope is not null
-        ),
-        of_periods as (
+        with of_periods as (
           select s.scope, coalesce(substring(s.scope from '^weekly:(.+)$'), r.period) as period
-          from scopes s left join runs r on r.id = substring(s.scope from '^(?:forced|failed):([0-9]+)$')::bigint
-          where s.scope is not null
+          from (${scopesOfClaims}) s left join runs r on r.id = substring(s.scope from '^(?:forced|failed):([0-9]+)$')::bigint
         )
         select p.scope from of_periods p where p.period is null or (${isPeriodOver(sql`p.period`)}
           and not exists (select from runs r where r.period = p.period and ${isUnderWay(sql`r`)}))
