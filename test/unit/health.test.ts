@@ -1,7 +1,14 @@
 /** The receiver's health (contract 4.5, 4.12): rules by example, then every state that few users can reach. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { alikeDrawnAfter, alikeInARow, outageCheckMs } from '../../src/base/limits.ts'
+import {
+  alikeDrawnAfter,
+  alikeInARow,
+  outageCheckMs,
+  outageSecondMs,
+  refusalSecondMs,
+  refusalTryMs,
+} from '../../src/base/limits.ts'
 import { ask, drawsOnly, type Health, type Rules, regardless, step, unproven } from '../../src/push/receiver/health.ts'
 import { type Sign, signOf, type Trouble, troubleRules } from '../../src/push/receiver/trouble.ts'
 import { allSigns, walkHealth } from '../support/walk-health.ts'
@@ -201,6 +208,12 @@ test('with --accept a push begins as if nothing were known, waits for an outage 
   assert.equal(nameOf(after(times(20, 503), begun, accepting)), 'down')
   assert.equal(nameOf(after(times(100, 401), begun, accepting)), 'well')
 }) // biome-ignore format: long lines
+
+test('while a receiver refuses, one attempt an hour may be made; a second one a day, or an hour if it is down', () => {
+  const { down, asks, refuses } = troubleRules
+  assert.deepEqual([refuses.pauseMs(0), refuses.pauseMs(1), refuses.pauseMsMax], [0, 3_600_000, refusalTryMs])
+  assert.deepEqual([down.secondMs, asks.secondMs, refuses.secondMs], [3_600_000, outageSecondMs, refusalSecondMs])
+})
 
 test('a receiver that is down is tried after 10 s, then after twice as long each time, up to 5 minutes', () => {
   assert.deepEqual([0, 1, 2, 3, 4, 5, 50].map((tries) => troubleRules.down.pauseMs(tries) / 1_000), [10, 20, 40, 80, 160, 300, 300])
