@@ -8,7 +8,9 @@ import type { Http } from '../http/client.ts'
 import type { SummaryLine } from '../index.ts'
 import type { Live } from '../matching/listed.ts'
 import type { Vault } from '../secrets/vault.ts'
+import type { WeekHold } from './hold.ts'
 import type { Ledger } from './ledger.ts'
+import type { WhyOver } from './receiver/health.ts'
 import type { ReceiverSettings } from './receiver/receiver.ts'
 import type { PushReporter } from './reporter.ts'
 import type { PushRequest } from './run/scope.ts'
@@ -57,6 +59,16 @@ export interface PushEnd {
   cameToEnd: boolean
   /** Some users are held back, or all. */
   held: boolean
+  /** Why it gave up, if it did. */
+  gaveUp: WhyOver | undefined
+  /** What the guard held the whole run for. */
+  guard: WeekHold['by'] | undefined
+  /** Users whom the guard held back one by one. */
+  heldUsers: number
+  /** Subscription pushes that stay owed, since other processes are working on their users. */
+  leftOwed: number
+  /** Deliveries whose answers held it. */
+  doubtful: number
   /** `--resume` did nothing, and an earlier run has already reported why: users are held back, or the receiver is down. */
   toldBefore: boolean
   stopped: boolean

@@ -76,9 +76,7 @@ export function tellLeftOwed(reporter: PushReporter, users: number): void {
   if (users === 0) return
   const what = users === 1 ? 'A subscription push is' : `${formatCount(users)} subscription pushes are`
   const whom = users === 1 ? 'its user' : 'their users'
-  reporter.note(
-    `${what} still owed: an import, or another command, has ${whom} in hand. \`leadpush push --resume\` goes on.`,
-  )
+  reporter.note(`${what} still owed: an import, or another command, has ${whom} in hand.`)
 }
 
 /** Adds up the lines of a push. */

@@ -253,8 +253,14 @@ class PushRun {
       reporter.note(`Users held back: ${heldAgain}, as a push before this one told; see leadpush status.`)
     const summary = this.summarize(facts, already)
     reporter.line(summary)
-    const held = guard !== 'lets' || heldBy !== undefined || heldUsers > planned.slowUsers
-    return { summary, stopped, cameToEnd, ok, held, toldBefore }
+    return {
+      ...{ summary, stopped, cameToEnd, ok, toldBefore, leftOwed },
+      held: guard !== 'lets' || heldBy !== undefined || heldUsers > planned.slowUsers,
+      gaveUp: loop.is === 'gave up' ? loop.why : undefined,
+      guard: guard === 'lets' ? undefined : this.agenda.verdict?.held?.by,
+      heldUsers: heldUsers - planned.slowUsers,
+      doubtful: heldBy?.by === 'answers' ? this.tools.receiver.emptyKeys.length : 0,
+    }
   }
 
   /** Reports each user who was asked for by name, and whom a finished run has neither served nor reported nor left owed. */

@@ -158,7 +158,7 @@ test('users whom a push of this week left a day ago', async () => {
   await house.put('users', [{ email: 'user-10@example.com', subscribed: true }])
   await well()
   await query(`update users set due_since = now() - interval '3 days' where email = 'user-10@example.com'`)
-  await follow(line, 'push --all')
+  await follow(line, 'push --resume')
 })
 
 test('users whose further delivery, or whose subscription push, was left a day ago', async () => {
@@ -167,7 +167,7 @@ test('users whose further delivery, or whose subscription push, was left a day a
     select 'force', period, 'UTC', 0, true, now() - interval '2 days', now() - interval '23 hours 59 minutes', 'stopped' from runs limit 1`)
   await well()
   await query(`update runs set ended_at = now() - interval '1 day' where command = 'force'`)
-  await follow(await alarm(/^\w+ {2}problem {2}\d users whom a push/), 'push --all')
+  await follow(await alarm(/^\w+ {2}problem {2}\d users whom a push/), 'push --resume')
   await well()
   const owe = (ago: string) =>
     query(`update users set subscription_owed_at = now() - $1::interval where email = 'user-0@example.com'`, [ago])

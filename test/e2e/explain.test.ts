@@ -163,11 +163,11 @@ test('a sent listing is shown with each attempt and its answer, and with the cha
   )
   assert.match(
     (await ask('failed@example.com', 'near')).answer,
-    /^No: the weekly delivery of \S+ held it, and failed: HTTP 500: .*`leadpush push --failed` sends it again\.$/,
+    /^No: the weekly delivery of \S+ held it, and failed: HTTP 500: .*`leadpush push --failed`\.$/,
   )
   assert.match(
     (await ask('dropped@example.com', 'near')).answer,
-    /^Perhaps: .* whether it arrived is unknown: .*`leadpush push --failed --unknown` sends/,
+    /^Perhaps: .* whether it arrived is unknown: .*`leadpush push --failed --unknown`\.$/,
   )
   assert.match(
     (await ask('off@example.com', 'near')).answer,
@@ -194,7 +194,7 @@ test('a sent listing is shown with each attempt and its answer, and with the cha
   await house.put('users', [{ email: 'dropped@example.com', subscribed: false }])
   assert.match(
     (await ask('dropped@example.com', 'near')).answer,
-    /^Perhaps: .*\. `leadpush push --user dropped@example\.com` sends it again\.$/,
+    /^Perhaps: .*\. Mend the cause, then run `leadpush push --user dropped@example\.com`\.$/,
   )
   await house.put('users', [{ email: 'dropped@example.com', subscribed: true }])
   await house.put('leads', [{ ...near, price: 3, postalCode: '97201' }])

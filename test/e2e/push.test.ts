@@ -218,7 +218,7 @@ test('status names the time zone to be mended, not the listings, where that is w
   const { stdout } = await own.call('status')
   assert.match(
     stdout,
-    /^users {2}problem {2}.*\. Give the machines one LEADPUSH_TIME_ZONE and run `leadpush push --all`/m,
+    /^users {2}problem {2}.*\. Give all machines one LEADPUSH_TIME_ZONE, then run `leadpush push --all`/m,
   )
   assert.doesNotMatch(stdout, /imported/)
 })

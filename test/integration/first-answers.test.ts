@@ -77,7 +77,7 @@ test('a push that its answers hold is an alarm until a later one is not held', a
   const { held, alarm } = await look()
   assert.match(held?.reason ?? '', /^held: none of the last 20 answers/)
   assert.match(alarm ?? '', new RegExp(`^A push was held in ${period}, as none of the last 20 answers .*text/html`))
-  assert.match(alarm ?? '', /LEADPUSH_RECEIVER_URL.*`leadpush push --all --accept`/)
+  assert.match(alarm ?? '', /LEADPUSH_RECEIVER_URL.*`leadpush push --resume` .*`leadpush push --all --accept`/)
   assert.match(await buildReport(await findFigures(house.db, settings), settings), /A push was held in/)
   await house.push(await house.userRequest('user-0000@example.com'))
   await house.push({ what: 'failed', ends: ['failed'] })

@@ -318,7 +318,7 @@ test('preview, status and its alarms tell what is held and what to do', async (t
   assert.equal(during.status.refused?.status, 404)
   assert.match(
     during.alarms[0] ?? '',
-    /held since \S+Z, as the receiver refuses .* HTTP 404: .*\. Mend that, then run `leadpush push --all`/,
+    /held since \S+Z, as the receiver refuses .* HTTP 404: .*\. Mend the receiver .*, then run `leadpush push --resume`/,
   )
   house.receiver.answer = () => 200
   await house.push(all, held)

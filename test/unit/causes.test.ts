@@ -39,8 +39,8 @@ test('each status that a receiver answers with has a cause of its own, and a rem
     [418, /refused the delivery/, /log/],
     [422, /another body/, /preview --body.*restored from a backup/],
     [429, /too many/, /LEADPUSH_RATE/],
-    [500, /in trouble/, /push --failed/],
-    [503, /in trouble/, /push --failed/],
+    [500, /in trouble/, /log says why/],
+    [503, /in trouble/, /log says why/],
   ]
   const causes = new Set<string>()
   for (const [status, words, advice] of expected) {
@@ -99,8 +99,8 @@ test('all codes for a missing answer have one cause, and a remedy', () => {
 })
 
 test('the end of a delivery decides its cause, not its last attempt', () => {
-  assert.match(causeOf({ httpStatus: 503, error: wasErased }).toDo, /push --failed/)
-  assert.match(causeOf({ httpStatus: 503, error: 'nobody recorded what came of the attempt' }).toDo, /--unknown/)
+  assert.match(causeOf({ httpStatus: 503, error: wasErased }).toDo, /made anew without it/)
+  assert.match(causeOf({ httpStatus: 503, error: 'nobody recorded what came of the attempt' }).toDo, /A process died/)
   assert.match(causeOf({ httpStatus: null, error: 'the user unsubscribed before it was begun' }).toDo, /^Nothing/)
   assert.deepEqual(causeOf({ httpStatus: 502, error: null }).what, 'HTTP 502')
   assert.deepEqual(causeOf({ httpStatus: null, error: null }).what, 'the reason is not known')

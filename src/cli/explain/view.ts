@@ -5,6 +5,7 @@ import { bodyBytesMax, importDays, leadsPerQueryMax } from '../../base/limits.ts
 import type { ExplainedDelivery } from '../../inspect/explain/deliveries.ts'
 import type { Explanation } from '../../inspect/explain/explain.ts'
 import type { ExplainedQuery } from '../../inspect/explain/queries.ts'
+import { adviseOn, tellSteps } from '../../inspect/status/advise-on.ts'
 
 type Time = (at: Date) => string
 
@@ -100,11 +101,9 @@ function tellDelivery(delivery: ExplainedDelivery, time: Time): string {
 
 const order = ['delivered', 'pending', 'unknown', 'failed'] as const
 
-/** The command that repeats failed deliveries: `push --failed` serves only subscribed users, and plans anew. */
-function tellAgain({ user, subscribed, planned }: Explanation, unknown: '' | ' --unknown'): string {
+function tellAgain({ user, subscribed, planned }: Explanation, ended: 'failed' | 'unknown'): string {
   if (planned === null) return 'A delivery that is made anew would not have it.'
-  const command = subscribed ? `push --failed${unknown}` : `push --user ${user}`
-  return `${unknown ? '' : 'Once the cause is mended, '}\`leadpush ${command}\` sends it again.`
+  return tellSteps(adviseOn({ [ended]: 1, ...(!subscribed && { user }) }))
 }
 
 /** The answer if deliveries of the period had the listing; `delivery` is the one with the best outcome. */
@@ -121,9 +120,9 @@ function tellSent(delivery: ExplainedDelivery, explanation: Explanation, time: T
     case 'pending':
       return `It is on its way: ${which} holds it, which was begun on ${time(createdAt)} and has not ended.${since}`
     case 'unknown':
-      return `Perhaps: ${which} held it, but whether it arrived is unknown: ${error}. ${tellAgain(explanation, ' --unknown')}`
+      return `Perhaps: ${which} held it, but whether it arrived is unknown: ${error}. ${tellAgain(explanation, 'unknown')}`
     default:
-      return `No: ${which} held it, and failed: ${error}. ${tellAgain(explanation, '')}`
+      return `No: ${which} held it, and failed: ${error}. ${tellAgain(explanation, 'failed')}`
   }
 }
 
@@ -153,14 +152,14 @@ function tellNotSent(explanation: Explanation, maxAge: string, time: Time): stri
     return `No: it matches, but is ${standing}, and of a query only the newest ${leadsPerQueryMax} are sent.`
   }
   if (owed === 'subscription')
-    return 'Not yet: the subscription push is owed, and holds it: `leadpush push --resume` sends it.'
+    return `Not yet: the subscription push is owed, and holds it. ${tellSteps(adviseOn({ waits: true }))}`
   if (!subscribed) return `No: ${user} is not subscribed. \`leadpush push --user ${user}\` would send it.`
   if (servedAt !== null) {
     const isNewer = importedAt !== null && importedAt > servedAt
     const when = isNewer ? 'before it was imported' : 'and did not hold it: it, or the queries, changed since'
     return `Not yet: the weekly delivery of ${period} was made on ${time(servedAt)}, ${when}. It goes out with the next week's.`
   }
-  if (held !== null) return `Not yet: it is ${held}. If that is right, \`leadpush push --all --accept\` sends it.`
+  if (held !== null) return `Not yet: it is ${held}. ${tellSteps(adviseOn({ held: 'users' }))}`
   return `Not yet: the next \`leadpush push --all\` sends it, in the weekly delivery of ${period}.`
 }
 

@@ -4,7 +4,7 @@ import { bytes, formatCount, plural, secondsSince } from '../../base/amounts.ts'
 import { numberColumns } from '../../base/table.ts'
 import type { Database } from '../../db/open.ts'
 import type { DeliveryLine, SummaryLine } from '../../index.ts'
-import { toDoWithHeld } from '../../inspect/status/causes.ts'
+import { adviseOn, tellSteps } from '../../inspect/status/advise-on.ts'
 import { Preview, type PreviewSettings } from '../../push/preview/preview.ts'
 import { badEnds } from '../../push/whom/pass.ts'
 import { findUser } from '../../users/users.ts'
@@ -110,7 +110,7 @@ async function showAll(io: CommandIo, planned: Preview, limit?: number): Promise
   if (io.out.isJson) return
   if (notes.length > 0) await io.out.line(...(tabled > 0 ? [''] : []), ...notes)
   await io.out.more(unshown)
-  if (planned.heldBy) await io.out.paragraph('', toDoWithHeld(planned.heldBy))
+  if (planned.heldBy) await io.out.paragraph('', tellSteps(adviseOn({ held: planned.heldBy })))
 }
 
 function toRow(line: DeliveryLine, matches: number | null): string[] {

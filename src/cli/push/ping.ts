@@ -8,7 +8,9 @@ import { type ErrorCode, LeadpushError } from '../../base/errors.ts'
 import { pingBodyBytesMax, pingPauseMs, pingRepeatsMax, pingTimeoutMs } from '../../base/limits.ts'
 import { createHttp, type Http } from '../../http/client.ts'
 import type { PushLine, SummaryLine } from '../../index.ts'
+import { adviseOn, toAdvice, troublesOf } from '../../inspect/status/advise-on.ts'
 import { CauseTally } from '../../inspect/status/causes.ts'
+import type { PushEnd } from '../../push/push-request.ts'
 import type { Log } from '../log.ts'
 
 export interface PingSettings {
@@ -53,6 +55,7 @@ export class Ping {
   private readonly causes = new CauseTally(0)
   private readonly skips = new Map<string, number>()
   private summary: SummaryLine | undefined
+  private advice: object[] = []
 
   constructor(log: Log, settings: PingSettings) {
     this.log = log
@@ -77,7 +80,12 @@ export class Ping {
   line(line: PushLine): void {
     if (line.type === 'summary') this.summary = line
     else if (line.type === 'skip') this.noteSkip(line.reason)
-    else if (line.type === 'delivery' && (line.status === 'failed' || line.status === 'unknown')) this.causes.add(line)
+    else if (line.type === 'delivery' && line.status !== 'delivered') this.causes.add(line)
+  }
+
+  /** Takes what the end of the push says of trouble. */
+  noteEnd(end: PushEnd): void {
+    this.advice = toAdvice(adviseOn(troublesOf(end)))
   }
 
   private noteSkip(reason: string): void {
@@ -96,7 +104,10 @@ export class Ping {
       .sort(([, a], [, b]) => b - a)
       .slice(0, shownMax)
       .map(([reason, lines]) => ({ lines, reason: clip(reason) }))
-    const body = { ...(this.summary ?? { type: 'error' }), ...end, causes, skips }
+    const { summary, advice } = this
+    const pending = summary ? summary.deliveries - summary.delivered - summary.failed - summary.unknown : 0
+    const told = { ...(pending > 0 && { pending }), ...(advice.length > 0 && { advice }) }
+    const body = { ...(summary ?? { type: 'error' }), ...end, ...told, causes, skips }
     for (;;) {
       // people read it in the log of the monitor
       const text = `${JSON.stringify(body, null, 1)}\n`

@@ -53,8 +53,14 @@ export async function push(
       io.log.info(`Database: ${opened.description}`)
       const vault = await openVault(opened.db, settings)
       if (options.force && !options.yes) await agreeToForce(io, opened.db, settings, options.limit)
-      const { request, again } = await findRequest(io, opened.db, options)
-      return await sendPush(io, opened, settings, request, { vault, accept: options.accept, metrics, ping, again })
+      const { request, notSubscribed } = await findRequest(io, opened.db, options)
+      return await sendPush(io, opened, settings, request, {
+        vault,
+        accept: options.accept,
+        metrics,
+        ping,
+        notSubscribed,
+      })
     })
     forget?.()
     await ping?.end(exitCode)
@@ -92,12 +98,12 @@ function commandOf({ all, force, resume, failed, user }: PushOptions): RunComman
   return user === undefined ? 'owed' : 'user'
 }
 
-/** The order for the push. `again`: the command that repeats failed deliveries, if `push --failed` would not serve the user. */
+/** The order for the push. `notSubscribed`: the user whom `push --failed` would not serve. */
 async function findRequest(
   io: CommandIo,
   db: Database,
   options: PushOptions,
-): Promise<{ request: PushRequest; again?: string }> {
+): Promise<{ request: PushRequest; notSubscribed?: string }> {
   if (options.all) return { request: { what: 'all', force: options.force ?? false, limit: options.limit } }
   if (options.resume) return { request: { what: 'resume' } }
   if (options.failed) return { request: { what: 'failed', ends: badEnds(options) } }
@@ -107,7 +113,7 @@ async function findRequest(
   const request: PushRequest = { what: 'user', user, owed }
   if (subscribed) return { request }
   io.log.info(`${user.email} is not subscribed to the lead push: sending all the same.`)
-  return { request, again: `push --user ${user.email}` }
+  return { request, notSubscribed: user.email }
 }
 
 interface PushContext {
@@ -115,8 +121,8 @@ interface PushContext {
   accept?: true | undefined
   metrics?: RunFigures | undefined
   ping?: Ping | undefined
-  /** The command that repeats failed deliveries, if `push --failed` would not serve the user. */
-  again?: string | undefined
+  /** The user whom `push --failed` would not serve. */
+  notSubscribed?: string | undefined
 }
 
 /** Runs a push with its output: lines, progress, log and metrics. */
@@ -125,11 +131,11 @@ export async function sendPush(
   { db }: { db: Database },
   settings: PushSettings,
   request: PushRequest,
-  { vault, accept, metrics, ping, again }: PushContext,
+  { vault, accept, metrics, ping, notSubscribed }: PushContext,
 ): Promise<ExitCode> {
   boundHeap()
   const http = createHttp(settings)
-  const view = await createPushView(io, { single: request.what === 'user' && !request.further, again })
+  const view = await createPushView(io, { single: request.what === 'user' && !request.further, notSubscribed })
   const stop = io.stops.listen((signal) => {
     view.reporter.waits('what is under way')
     io.log.info(
@@ -141,7 +147,8 @@ export async function sendPush(
     const reporter = tellAll(view.reporter, ...[metrics, ping].filter((each) => each !== undefined))
     const end = await runPush({ db, http, vault, settings, request, accept, reporter, stop: stop.signal })
     metrics?.end({ ...end.summary, held: end.held }, end.cameToEnd)
-    await view.end(end.summary, end)
+    ping?.noteEnd(end)
+    await view.end(end)
     return stop.exitCode ?? (end.ok ? 0 : 1)
   } finally {
     forget()

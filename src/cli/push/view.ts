@@ -5,7 +5,9 @@
 
 import { bytes, formatCount, formatRate, plural, seconds } from '../../base/amounts.ts'
 import type { DeliveryLine, PushLine, SummaryLine } from '../../index.ts'
-import { againWhenMended, CauseTally, resume, toDoWithHeld } from '../../inspect/status/causes.ts'
+import { adviseOn, tellSteps, toAdvice, troublesOf } from '../../inspect/status/advise-on.ts'
+import { CauseTally } from '../../inspect/status/causes.ts'
+import type { PushEnd } from '../../push/push-request.ts'
 import type { PushReporter } from '../../push/reporter.ts'
 import { writeCauses } from '../causes-view.ts'
 import type { CommandIo } from '../command-io.ts'
@@ -22,8 +24,7 @@ const usersShown = 3
 
 export interface PushView {
   reporter: PushReporter
-  /** `held`: the guard held back users; `toldBefore`: an earlier run has reported all of it, so there is no summary. */
-  end(summary: SummaryLine, end: { held: boolean; toldBefore: boolean }): Promise<void>
+  end(end: PushEnd): Promise<void>
 }
 
 const isTrouble = ({ status }: DeliveryLine) => status === 'failed' || status === 'unknown'
@@ -44,7 +45,7 @@ export function describeLine(line: Exclude<PushLine, SummaryLine>, answer?: stri
 
 export async function createPushView(
   io: CommandIo,
-  { single, again }: { single: boolean; again?: string | undefined },
+  { single, notSubscribed }: { single: boolean; notSubscribed?: string | undefined },
 ): Promise<PushView> {
   const count = new ProgressCount()
   const causes = new CauseTally(usersShown)
@@ -92,10 +93,13 @@ export async function createPushView(
   }
   return {
     reporter,
-    async end(summary, { held, toldBefore }) {
+    async end(end) {
       progress.stop()
-      if (io.out.isJson) return await io.out.json(summary)
-      if (toldBefore) return
+      const { summary } = end
+      const steps = adviseOn(troublesOf(end, notSubscribed))
+      if (io.out.isJson) return await io.out.json({ ...summary, ...(steps.length > 0 && { advice: toAdvice(steps) }) })
+      // an earlier run has reported all of it
+      if (end.toldBefore) return
       const unshown = Object.values(shown).reduce((sum, lines) => sum + Math.max(0, lines - shownMax), 0)
       await io.out.more(unshown)
       await writeSummary(io, summary)
@@ -104,7 +108,7 @@ export async function createPushView(
         const title = 'Not delivered, by cause'
         await writeCauses(io, causes.top(), { title, causesShown, usersShown, arrived: summary.delivered })
       }
-      await writeAdvice(io, summary, held, again)
+      if (steps.length > 0) await io.out.paragraph('', tellSteps(steps))
     },
   }
 }
@@ -131,21 +135,4 @@ async function writeSummary(io: CommandIo, summary: SummaryLine): Promise<void> 
     ['took', seconds(summary.seconds)],
     allowedPerSecond !== undefined && ['pace', `the receiver allowed ${formatRate(allowedPerSecond)}`],
   ])
-}
-
-/**
- * The advice that `status` would give; `again`: the command that repeats failed deliveries, if `push --failed` would not serve the user.
- */
-async function writeAdvice(
-  io: CommandIo,
-  summary: SummaryLine,
-  held: boolean,
-  again: string | undefined,
-): Promise<void> {
-  const advice: string[] = []
-  if (pendingOf(summary) > 0) advice.push(resume)
-  if (held) advice.push(toDoWithHeld('week'))
-  if (summary.failed + summary.unknown > 0)
-    advice.push(againWhenMended(again ?? (summary.unknown > 0 ? 'push --failed --unknown' : 'push --failed')))
-  if (advice.length > 0) await io.out.paragraph('', ...advice)
 }

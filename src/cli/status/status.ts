@@ -2,7 +2,8 @@
 import { formatCount, plural, timeFormat } from '../../base/amounts.ts'
 import type { Database } from '../../db/open.ts'
 import { type Finding, toFindingLine } from '../../inspect/finding.ts'
-import { findAlarms } from '../../inspect/status/alarms.ts'
+import { type Code, tellSteps, toAdvice } from '../../inspect/status/advise-on.ts'
+import { findAlarms, stepsIn } from '../../inspect/status/alarms.ts'
 import { findLastRuns, findStatus, findTroubledHooks, type Status } from '../../inspect/status/status.ts'
 import { runsTable, sourcesTable } from '../../inspect/status/tables.ts'
 import { findUserDeliveries } from '../../inspect/status/user-deliveries.ts'
@@ -47,7 +48,7 @@ async function showStatus(
   await io.out.result(toStatusLine(found, findings), async () => {
     for (const finding of findings) await writeFinding(io, finding)
     if (findings.length === 0 && !quiet) await io.out.line(paint('green', 'All is well.'))
-    if (!quiet) await writeStatus(io, db, found, settings)
+    if (!quiet) await writeStatus(io, db, found, findings, settings)
   })
   return check && findings.length > 0 ? 1 : 0
 }
@@ -62,6 +63,7 @@ function toStatusLine(found: Status, findings: readonly Finding[]): object {
     held: held && { reason: held.reason, users: held.users },
     ...(sources.length > 0 && { sources }),
     findings: findings.map(toFindingLine),
+    advice: toAdvice(stepsIn(found, findings)),
   }
 }
 
@@ -69,6 +71,7 @@ async function writeStatus(
   io: CommandIo,
   db: Database,
   found: Status,
+  findings: readonly Finding[],
   { timeZone, keepAnswers }: Pick<StatusSettings, 'timeZone' | 'keepAnswers'>,
 ): Promise<void> {
   const time = timeFormat(timeZone)
@@ -88,11 +91,11 @@ async function writeStatus(
   if (found.failed + found.unknown > 0) await writeEnded(io, db, found, keepAnswers)
   if (found.hooksInTrouble > 0)
     await writeHooks(io, await findTroubledHooks(db, keepAnswers), found.hooksInTrouble, time)
-  const { subscribed, owed, held, refused, lost, stuck, lastRun } = found
-  if (subscribed === 0) await io.out.line('', 'Nobody is subscribed yet: leadpush users import FILE')
+  const steps = stepsIn(found, findings)
+  if (found.subscribed === 0) await io.out.line('', 'Nobody is subscribed yet: leadpush users import FILE')
   // otherwise the findings have said what to do
-  else if (owed > 0 && !held && !refused && !lost && stuck === 0 && lastRun?.outcome !== 'running')
-    await io.out.line('', 'To serve the users that are owed a delivery: leadpush push --all')
+  else if (steps.length > 0 && !steps.some(({ of }) => findings.some(({ code }) => of.includes(code as Code))))
+    await io.out.paragraph('', tellSteps(steps))
 }
 
 function describeStatus(found: Status, timeZone: string): (Fact | false)[] {

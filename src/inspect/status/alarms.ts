@@ -4,9 +4,9 @@ import { leftDays, monitoredRunDays, withoutLeadShare } from '../../base/limits.
 import type { Database } from '../../db/open.ts'
 import { describeRefusal } from '../../push/hold.ts'
 import type { Finding } from '../finding.ts'
-import { againWhenMended, resume, toDoWithHeld } from './causes.ts'
+import { adviseOn, type Step, tellSteps } from './advise-on.ts'
 import { type ConcernSettings, type Concerns, findConcerns } from './concerns.ts'
-import { type Status, tellHeld } from './status.ts'
+import { type Status, tellHeld, troublesIn } from './status.ts'
 
 type Told = Omit<Required<Finding>, 'level' | 'path'>
 
@@ -17,7 +17,7 @@ const aDay = leftDays === 1 ? 'a day' : `${leftDays} days`
 const sourcesTold = 5
 const minuteOf = (at: Date) => `${at.toISOString().slice(0, 16)}Z`
 
-function* lookAtReceiver({ refused, down }: Status): Generator<Told> {
+function* lookAtReceiver({ refused, down }: Status, steps: readonly Step[]): Generator<Told> {
   if (down) {
     yield {
       code: 'down',
@@ -25,7 +25,7 @@ function* lookAtReceiver({ refused, down }: Status): Generator<Told> {
       what: down.asks
         ? `The receiver has taken nothing and asked for less since ${minuteOf(down.since)}, as far as the last push found`
         : `The receiver has been down since ${minuteOf(down.since)}, as far as the last push found`,
-      toDo: 'See why, and once it is up run `leadpush push --resume`: it begins with one attempt, and goes on with all that waits.',
+      toDo: tellSteps(steps, 'down'),
     }
   }
   if (refused === undefined) return
@@ -34,29 +34,29 @@ function* lookAtReceiver({ refused, down }: Status): Generator<Told> {
     code: 'refused',
     where: 'receiver',
     what: `Pushes have been held since ${minuteOf(since)}, as ${describeRefusal(status)}`,
-    toDo: 'Mend that, then run `leadpush push --all`: it begins with one attempt, at most one an hour, and goes on if the answer differs. With `--accept` it goes on at once.',
+    toDo: tellSteps(steps, 'refused'),
   }
-} // biome-ignore format: long sentences
+}
 
-function* lookAtDatabase({ lost }: Status): Generator<Told> {
+function* lookAtDatabase({ lost }: Status, steps: readonly Step[]): Generator<Told> {
   if (lost === undefined) return
   yield {
     code: 'lost',
     where: 'database',
     what: `On ${minuteOf(lost.since)} the database lost confirmed records of a push, and no push of all users has finished since`,
-    toDo: 'Run `leadpush push --resume`; imports, erasures and pushes for single users of the minutes before may have to be repeated.',
+    toDo: `${tellSteps(steps, 'lost')} Imports, erasures and pushes for single users of the minutes before may have to be repeated.`,
   }
 }
 
-function* lookAtDeliveries(status: Status): Generator<Told> {
-  const { stuck, failedWithoutLater, unknownWithoutLater, doubtfulWithoutLater, period, refused } = status
+function* lookAtDeliveries(status: Status, steps: readonly Step[]): Generator<Told> {
+  const { stuck, failedWithoutLater, unknownWithoutLater, doubtfulWithoutLater, period } = status
   if (stuck > 0) {
     const deliveries = plural(stuck, 'delivery')
     yield {
       code: 'stuck',
       where: 'deliveries',
       what: `${deliveries} ${stuck === 1 ? 'waits' : 'wait'} for an attempt, and no process is working on ${stuck === 1 ? 'it' : 'them'}`,
-      toDo: refused ? 'Mend the cause of the refusal; the next push goes on.' : resume,
+      toDo: tellSteps(steps, 'stuck'),
     }
   }
   if (doubtfulWithoutLater > 0) {
@@ -64,7 +64,7 @@ function* lookAtDeliveries(status: Status): Generator<Told> {
       code: 'doubtful',
       where: 'deliveries',
       what: `${plural(doubtfulWithoutLater, 'user')} ${have(doubtfulWithoutLater)} a doubtful delivery of ${period}: its answer, like all around it, did not show that the receiver took it`,
-      toDo: 'Mend the receiver, then run `leadpush push --failed --doubtful`. If it took them, `leadpush push --all --accept` ends this.',
+      toDo: tellSteps(steps, 'doubtful'),
     }
   }
   if (failedWithoutLater + unknownWithoutLater === 0) return
@@ -76,18 +76,21 @@ function* lookAtDeliveries(status: Status): Generator<Told> {
     code: 'not-delivered',
     where: 'deliveries',
     what: `${texts.join(', ')}, and no later one was delivered`,
-    toDo: againWhenMended(unknownWithoutLater > 0 ? 'push --failed --unknown' : 'push --failed'),
+    toDo: tellSteps(steps, 'not-delivered'),
   }
 }
 
-function* lookAtUsers({ period, held, subscribed }: Status, { left, without, weekly }: Concerns): Generator<Told> {
-  const serve = held && held.by !== 'answers' ? '`leadpush push --all --accept`' : '`leadpush push --all`'
+function* lookAtUsers(
+  { period, held, subscribed }: Status,
+  { left, without, weekly }: Concerns,
+  steps: readonly Step[],
+): Generator<Told> {
   if (held) {
     yield {
       code: 'held',
       where: 'users',
       what: tellHeld(held, ` in ${period}`),
-      toDo: toDoWithHeld(held.by),
+      toDo: tellSteps(steps, 'held'),
     }
   }
   if (left > 0) {
@@ -96,7 +99,7 @@ function* lookAtUsers({ period, held, subscribed }: Status, { left, without, wee
       code: 'left',
       where: 'users',
       what: `${users} whom a push did not reach ${have(left)} been owed a delivery for more than ${aDay}`,
-      toDo: `See in \`leadpush status\` how the last runs ended, then run ${serve}.`,
+      toDo: `See in \`leadpush status\` how the last runs ended. ${tellSteps(steps, 'left')}`,
     }
   }
   if (without.users > 0) {
@@ -105,7 +108,7 @@ function* lookAtUsers({ period, held, subscribed }: Status, { left, without, wee
       code: 'two-weeks',
       where: 'users',
       what: `${users} who ${without.users === 1 ? 'was' : 'were'} due in ${without.period} got no delivery in it, and ${have(without.users)} none in ${period} yet`,
-      toDo: `Run ${serve}.`,
+      toDo: tellSteps(steps, 'two-weeks'),
     }
   }
   if (subscribed > 0 && !weekly.lately) {
@@ -115,7 +118,7 @@ function* lookAtUsers({ period, held, subscribed }: Status, { left, without, wee
       what: weekly.ever
         ? `No whole \`push --all\` finished in the last ${monitoredRunDays} days`
         : 'No whole `push --all` has finished yet',
-      toDo: `Run ${serve}, and let cron do so once a week.`,
+      toDo: `${tellSteps(steps, 'no-push')} Let cron run \`leadpush push --all\` once a week.`,
     }
   }
 }
@@ -200,13 +203,24 @@ function* lookAtHooks({ hooks }: Concerns): Generator<Told> {
 /** Reads the figures that monitors check besides `status`, and returns the findings; an empty list means that all is well. */
 export async function findAlarms(db: Database, status: Status, settings: ConcernSettings): Promise<Finding[]> {
   const concerns = await findConcerns(db, status, settings)
+  const { left, without, weekly } = concerns
+  const steps = adviseOn(troublesIn(status, left + without.users > 0 || (status.subscribed > 0 && !weekly.lately)))
   const told = [
-    ...lookAtReceiver(status),
-    ...lookAtDatabase(status),
-    ...lookAtDeliveries(status),
-    ...lookAtUsers(status, concerns),
+    ...lookAtReceiver(status, steps),
+    ...lookAtDatabase(status, steps),
+    ...lookAtDeliveries(status, steps),
+    ...lookAtUsers(status, concerns, steps),
     ...lookAtListings(concerns),
     ...lookAtHooks(concerns),
   ]
   return told.map((each) => ({ level: 'problem', path: '', ...each }))
 }
+
+/** All steps that `status` and its findings name. */
+export const stepsIn = (status: Status, findings: readonly Finding[]): Step[] =>
+  adviseOn(
+    troublesIn(
+      status,
+      findings.some(({ code }) => ['left', 'two-weeks', 'no-push'].includes(code)),
+    ),
+  )

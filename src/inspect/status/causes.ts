@@ -9,25 +9,6 @@ import type { Finding } from '../finding.ts'
 /** `what` has the same words for every delivery with this cause: `HTTP 401: …`. */
 export type Cause = Pick<Finding, 'what'> & { toDo: string }
 
-/** For deliveries that wait, and that no process is working on. */
-export const resume = 'Run `leadpush push --resume`.'
-
-/** For deliveries that ended without success; `command` makes them anew. */
-export const againWhenMended = (command: string) => `Mend the cause, then run \`leadpush ${command}\`.`
-
-/** What to do about a hold: by the guard (for the listings of the week, or for users), by a time zone, or by answers. */
-export function toDoWithHeld(by: 'week' | 'users' | 'zone' | 'answers'): string {
-  const mend =
-    by === 'answers'
-      ? 'Check that LEADPUSH_RECEIVER_URL leads to the receiver,'
-      : by === 'zone'
-        ? 'Give the machines one LEADPUSH_TIME_ZONE'
-        : by === 'week'
-          ? 'Mend what was imported'
-          : 'Ask `leadpush preview` why, mend what was imported, or the query that takes too long,'
-  return `${mend} and run \`leadpush push --all\`, or send it all the same with \`leadpush push --all --accept\`.`
-}
-
 /** A cause with its deliveries. */
 export interface CauseGroup extends Cause {
   deliveries: number
@@ -47,7 +28,7 @@ const keyRemedy = 'Bring the keys of these users up to date: leadpush users impo
 const addressRemedy = 'Check LEADPUSH_RECEIVER_URL: it must be the full URL that takes the deliveries.'
 const repeatedRemedy =
   'After the database was restored from a backup it is expected: the receiver has that delivery from before. Otherwise the receiver must take a repeated X-Idempotency-Key as done.'
-const laterRemedy = "The receiver's log says why. Once it is well again: leadpush push --failed."
+const laterRemedy = "The receiver's log says why."
 const proxyRemedy = 'Check HTTP_PROXY, HTTPS_PROXY and NO_PROXY.'
 const certificateRemedy =
   'If a certificate authority of your own signed it, name that in NODE_EXTRA_CA_CERTS; else the receiver needs another certificate.'
@@ -77,10 +58,7 @@ const everybodyRemedy =
 const textRemedies: readonly (readonly [RegExp, string])[] = [
   [/proxy (asks|refused|closed|was not reached)/, proxyRemedy],
   [/host name is unknown/, 'Check the host in LEADPUSH_RECEIVER_URL, and whether this machine can look it up.'],
-  [
-    /could not be looked up|was not looked up in time/,
-    'The name server of this machine did not answer: once it does, leadpush push --failed.',
-  ],
+  [/could not be looked up|was not looked up in time/, 'The name server of this machine did not answer.'],
   [/nothing listens there/, 'Check that the receiver runs, and the host and port in LEADPUSH_RECEIVER_URL.'],
   [/no route|no connection in time/, 'Check LEADPUSH_RECEIVER_URL, and the network and firewall on the way there.'],
   [
@@ -100,11 +78,8 @@ const textRemedies: readonly (readonly [RegExp, string])[] = [
   ],
   [/connection broke/, 'The receiver, or a proxy before it, ends connections early: its log may say why.'],
   [/no valid HTTP|headers of the answer/, addressRemedy],
-  [
-    /nobody recorded/,
-    'A process died, or lost its database, during the attempt. Deliveries that may have arrived are sent again with: leadpush push --failed --unknown.',
-  ],
-  [/a listing was erased/, 'To make them anew without it: leadpush push --failed.'],
+  [/nobody recorded/, 'A process died, or lost its database, during the attempt.'],
+  [/a listing was erased/, 'They are made anew without it.'],
   [/user was removed|user unsubscribed/, 'Nothing is to be done.'],
 ]
 

@@ -6,7 +6,14 @@ import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
-import { findInterruptedRuns, findPeriod, hasBegun, type RunCommand, type RunOutcome } from '../../deliveries/runs.ts'
+import {
+  findInterruptedRuns,
+  findPeriod,
+  hasBegun,
+  type OpenRun,
+  type RunCommand,
+  type RunOutcome,
+} from '../../deliveries/runs.ts'
 import { findTrouble } from '../../push/database/receivers.ts'
 import { countUnclaimed, countUsersOfPass } from '../../push/database/users-left.ts'
 import {
@@ -17,6 +24,7 @@ import {
   isTheLastWord,
 } from '../../push/database/users-to-serve.ts'
 import { resumedForcedPass, weeklyPass } from '../../push/whom/pass.ts'
+import type { Troubles } from './advise-on.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from './hooks-in-trouble.ts'
 import { findSources, type SourceReport } from './sources.ts'
 
@@ -67,6 +75,8 @@ export interface Status {
   failedWithoutLater: number
   unknownWithoutLater: number
   doubtfulWithoutLater: number
+  /** A run for all users left some, and `push --resume` goes on with it. */
+  leftByRun: boolean
   /** Users without their weekly delivery in the period, left by `--force`, with an owed subscription push, or with a pending delivery. */
   owed: number
   lastRun: RunReport | undefined
@@ -116,8 +126,8 @@ async function countWithoutLater(db: Database, period: string): Promise<WithoutL
 }
 
 /** Users who are owed another delivery than the weekly one of the period, including those whom interrupted `--force` runs left. */
-async function countOwedOthers(db: Database, period: string): Promise<number> {
-  const forced = resumedForcedPass(period, await findInterruptedRuns(db, period))
+async function countOwedOthers(db: Database, period: string, interrupted: readonly OpenRun[]): Promise<number> {
+  const forced = resumedForcedPass(period, interrupted)
   const { rows } = await sql<{ others: number }>`
     select count(*) as others from users u where not ${isOwedWeekly(period)} and not ${forced ? isOwedBy(forced) : sql`false`} and u.id in (
       select u.id from users u where ${isOwedSubscription}
@@ -129,20 +139,20 @@ async function countOwedOthers(db: Database, period: string): Promise<number> {
 }
 
 async function countUsers(db: Database, period: string) {
+  const interrupted = await findInterruptedRuns(db, period)
   const [{ free, held, claimed, withoutQueries }, others] = await Promise.all([
     countUsersOfPass(db, weeklyPass(period)),
-    countOwedOthers(db, period),
+    countOwedOthers(db, period, interrupted),
   ])
-  return { subscribed: free + held + claimed + withoutQueries, withoutQueries, owed: free + held + others }
+  const leftByRun = interrupted.some(({ cameToEnd }) => !cameToEnd)
+  return { subscribed: free + held + claimed + withoutQueries, withoutQueries, owed: free + held + others, leftByRun }
 }
 
-/** Why the answers of a run held it, unless a later run of the same kind, or of all users, was not held. */
+/** Why its answers held a run for all users that none has finished since. What they were to others is doubtful, which says enough. */
 async function findHeldByAnswers(db: Database, period: string): Promise<string | null> {
   const { rows } = await sql<{ reason: string }>`
     select h.held_by_answers as reason from runs h
-    where h.period = ${period} and h.held_by_answers is not null and ${hasBegun(sql`h`)} and not exists (
-      select from runs l where l.started_at > h.started_at and ${hasBegun(sql`l`)} and l.ended_at is not null
-        and l.held is null and l.held_by_answers is null and (l.listings is not null or l.command = h.command))
+    where h.period = ${period} and h.held_by_answers is not null and h.resumable and not h.came_to_end and ${hasBegun(sql`h`)}
     order by h.started_at desc limit 1
   `.execute(db)
   return rows[0]?.reason ?? null
@@ -241,7 +251,7 @@ export function findTroubledHooks(
 function describeHeld({ by, reason, users }: Held): string {
   if (by === 'users') return users === 1 ? '1 user' : `${users} users`
   const why = reason.replace(/^held: /, '')
-  return by === 'answers' ? why.replace(' (--accept goes on regardless)', '') : `the weekly run (${why})`
+  return by === 'answers' ? why : `the weekly run (${why})`
 }
 
 /** A sentence without its full stop; `when`: ` in 2026-W47`. */
@@ -249,3 +259,22 @@ export const tellHeld = (held: Held, when = ''): string =>
   held.by === 'answers'
     ? `A push was held${when}, as ${describeHeld(held)}`
     : `The guard holds back ${describeHeld(held)}${when}`
+
+/** `concerned`: an alarm says that users wait for a push. */
+export function troublesIn(status: Status, concerned = false): Troubles {
+  const { held, refused, down, lost, stuck, leftByRun, owed, lastRun } = status
+  const { failedWithoutLater: failed, unknownWithoutLater: unknown, doubtfulWithoutLater: doubtful } = status
+  return {
+    receiver: refused
+      ? { is: 'refuses', status: refused.status }
+      : down
+        ? { is: 'down' }
+        : held?.by === 'answers'
+          ? { is: 'empty' }
+          : undefined,
+    held: held && held.by !== 'answers' ? held.by : undefined,
+    waits: stuck > 0 || leftByRun || lost !== undefined,
+    owed: concerned || (owed > 0 && lastRun?.outcome !== 'running'),
+    ...{ failed, unknown, doubtful },
+  }
+}

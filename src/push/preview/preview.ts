@@ -59,7 +59,7 @@ const deliveriesPerPage = 100
 export class Preview {
   readonly tally = new Tally()
   /** What the guard held back, or all for the time zone. */
-  heldBy: WeekHold['by'] | undefined
+  heldBy: WeekHold['by'] | 'users' | undefined
   /** Only new deliveries. */
   readonly spread = new Spread()
   readonly period: string
@@ -195,7 +195,7 @@ export class Preview {
       this.lastPlan = plan
       const hold = judgePlan(plan)
       if (hold) {
-        this.heldBy ??= 'week'
+        this.heldBy ??= 'users'
         this.heldUsers++
         this.owed++
         if (!this.users.remembers(plan.user.id)) this.uncounted++

@@ -43,7 +43,5 @@ export const lostRecords = () =>
   new LeadpushError(
     'database',
     'The database lost confirmed records of this push, as when a standby without the last changes takes over: nothing more was begun.',
-    {
-      hint: 'See `leadpush status`; `leadpush push --resume` serves every user who is owed by what the database has now.',
-    },
+    { hint: '`leadpush status` says what to do.' },
   )
