@@ -10,9 +10,9 @@ import type { Live } from '../matching/listed.ts'
 import type { Vault } from '../secrets/vault.ts'
 import type { WeekHold } from './hold.ts'
 import type { Ledger } from './ledger.ts'
-import type { WhyOver } from './receiver/health.ts'
 import type { ReceiverSettings } from './receiver/receiver.ts'
 import type { PushReporter } from './reporter.ts'
+import type { WhyGaveUp } from './run/run-end.ts'
 import type { PushRequest } from './run/scope.ts'
 import type { Wire } from './wire.ts'
 
@@ -60,7 +60,7 @@ export interface PushEnd {
   /** Some users are held back, or all. */
   held: boolean
   /** Why it gave up, if it did. */
-  gaveUp: WhyOver | undefined
+  gaveUp: WhyGaveUp | undefined
   /** What the guard held the whole run for. */
   guard: WeekHold['by'] | undefined
   /** Users whom the guard held back one by one. */

@@ -140,6 +140,11 @@ function toReceiver(why: NonNullable<PushEnd['gaveUp']>): Troubles['receiver'] {
   switch (why.by) {
     case 'outage':
       return { is: 'down' }
+    case 'asking':
+      return { is: 'asks' }
+    // the push has said what this machine lacks
+    case 'shortage':
+      return undefined
     case 'refusal':
       return { is: 'refuses', status: why.status }
     case 'answers':

@@ -268,7 +268,7 @@ export function troublesIn(status: Status, concerned = false): Troubles {
     receiver: refused
       ? { is: 'refuses', status: refused.status }
       : down
-        ? { is: 'down' }
+        ? { is: down.asks ? 'asks' : 'down' }
         : held?.by === 'answers'
           ? { is: 'empty' }
           : undefined,
