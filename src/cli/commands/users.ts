@@ -116,9 +116,9 @@ Examples:
   leadpush users forget - < emails.txt
 
 It does what \`users remove\` does, and keeps a keyed hash of the e-mail, which
-recognises it in later imports; there is no way back. An e-mail of nobody is kept
-out all the same, with exit code 1. The history of the shell keeps an e-mail of
-the command line: give - instead, and e-mails on standard input, one a line.`,
+recognises it in later imports; there is no way back. The e-mail of nobody is
+kept out all the same, with exit code 1. The history of the shell keeps an
+e-mail of the command line: give - instead, and e-mails on standard input.`,
   settings: ['allowInsecureHooks', 'hookHosts'],
   database: 'works',
   work: async () => (await import('../users/change.ts')).forget,
