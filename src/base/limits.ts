@@ -147,7 +147,7 @@ export const comparedDays = 60
 export const importDays = 60
 /** contract 4.14: the weeks before that the median is of, and how many listings it must be of. */
 export const comparedWeeksMax = 4
-export const comparedListingsMin = 1_000
+export const comparedListingsMin = 100
 /** contract 4.14: a run is held when a figure is this part of the median, or less. */
 export const weekFall = 2
 /** contract 4.14: a user is held who had so many leads, and gets this part of them, or less: 95 % fewer. */

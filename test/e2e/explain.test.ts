@@ -227,13 +227,22 @@ test('the program prints it, and as JSON', async () => {
     [['--user', 'nobody@example.com', hrefOf('near')], /There is no user "nobody@example\.com"/],
     [['--user', 'user@example.com', 'near'], /The listing "near" must be an absolute http: or https: URL/],
     [['--user', 'user@example.com', hrefOf('gone')], /There is no listing .*\n.*pruned or erased/],
-    [['--user', 'user@example.com', `${hrefOf('near')}/`], /There is "https:\/\/listings\.example\/near"/],
+    [
+      ['--user', 'user@example.com', hrefOf('near').replace('https:', 'http:')],
+      /There is "https:\/\/listings\.example\/near"/,
+    ],
     [[hrefOf('near')], /--user <email>/],
   ]
   for (const [args, message] of cases) {
     const { code, stdout, stderr } = await house.call(['explain', ...args])
     assert.deepEqual([code, stdout], [2, ''], args.join(' '))
     assert.match(stderr, message)
+  }
+  // what a browser makes of the URL was no listing once
+  for (const href of [`${hrefOf('near')}/`, hrefOf('near').replace('listings', 'LISTINGS')]) {
+    const { code, json, stderr } = await house.call(['explain', '--user', 'user@example.com', href, '--json'])
+    assert.deepEqual([code, json[0]?.href], [0, hrefOf('near')])
+    assert.match(stderr, /Taken: the listing https:\/\/listings\.example\/near/)
   }
 })
 

@@ -1,7 +1,7 @@
-/** `leadpush users`: users in, shown, subscribed, unsubscribed, removed, forgotten. */
+/** `leadpush users`: users in and out, shown, subscribed, unsubscribed, removed, forgotten. */
 import { argument, describe, describeGroup, dryRun, jsonLines, jsonObject, option } from '../describe.ts'
 import { pushNeeds, pushSettings } from '../push/settings.ts'
-import { goesWith } from '../rules.ts'
+import { exclude, goesWith } from '../rules.ts'
 import { mapOptions } from './record-options.ts'
 
 const imports = describe({
@@ -38,6 +38,31 @@ read rejects its user. If your columns have other names, run the import without
   settings: ['secretKey'],
   database: 'works',
   work: async () => (await import('../users/import.ts')).importFiles,
+})
+
+const exports = describe({
+  name: 'export',
+  about: 'Print all users with their queries, in the form that `users import` reads.',
+  options: [
+    option('--csv', 'print CSV, a line for each query'),
+    option('--keys', 'with the receiver keys; asks on a terminal'),
+    option('--yes', 'with --keys: do not ask'),
+    jsonLines(),
+  ],
+  help: `
+Examples:
+  leadpush users export > users.ndjson
+  leadpush users export --csv > users.csv
+  (umask 077; leadpush users export --keys --yes > users-with-keys.ndjson)
+
+Users come in the order of the bytes of their e-mails. A new user needs a key:
+without --keys the file changes users who are known, and inserts nobody. A user
+whom CSV cannot hold, since a value begins with = + - @ or has a line break or
+blanks around it, is told and left out, with exit code 1.`,
+  rules: [exclude(['--csv', '--json']), goesWith('--yes', '--keys')],
+  settings: ['secretKey'],
+  database: 'reads long',
+  work: async () => (await import('../users/export.ts')).exportAll,
 })
 
 const list = describe({
@@ -126,6 +151,6 @@ e-mail of the command line: give - instead, and e-mails on standard input.`,
 
 export const users = describeGroup({
   name: 'users',
-  about: 'Import, list, subscribe, unsubscribe, remove and forget users.',
-  commands: [imports, list, show, subscribe, unsubscribe, remove, forget],
+  about: 'Import, export, list, subscribe, unsubscribe, remove and forget users.',
+  commands: [imports, exports, list, show, subscribe, unsubscribe, remove, forget],
 })

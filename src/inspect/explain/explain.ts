@@ -102,7 +102,7 @@ export async function explain(
   const nowMs = seenSince.getTime() + settings.maxLeadAgeMs
   return {
     user: user.email,
-    href,
+    href: listing.href,
     period,
     subscribed,
     servedAt,
@@ -120,7 +120,7 @@ export async function explain(
     queries,
     planned: delivery ? { query: broughtBy + 1, part: delivery.part, parts: delivery.parts } : null,
     sameHouse: delivery ? null : await findSameHouse(db, listing, live, user.id),
-    tooLarge: plan?.tooLarge.includes(href) ?? false,
+    tooLarge: plan?.tooLarge.includes(listing.href) ?? false,
     deliveries: found.with,
     untold: [...(isLost ? [period] : []), ...found.untold],
     more: found.more,

@@ -7,6 +7,8 @@ import { hrefSchema } from '../../leads/lead.ts'
 import { sha256 } from '../../leads/staged-leads.ts'
 
 export interface ExplainedListing {
+  /** As it was imported: it may be spelt otherwise than what was asked for. */
+  href: string
   leadId: number
   versionId: number
   /** The last version id before its first import: its own versions are higher. 0 if that import is deleted. */
@@ -27,16 +29,17 @@ export interface ExplainedListing {
   sources: { source: string; goneAt: Date | null }[]
 }
 
-/** URLs that are easily mistaken for `href`: http instead of https or the reverse, with or without a slash at the end. */
-const spellingsOf = (href: string) => {
-  const other = href.replace(/^http(s?):/i, (_, s: string) => (s ? 'http:' : 'https:'))
-  return [other, href, other].flatMap((url, at) => {
-    const turned = url.endsWith('/') ? url.slice(0, -1) : `${url}/`
-    return at === 0 ? [url] : [turned]
-  })
-}
+/** The URL with its host in lower case, as most feeds have it. */
+const withLowerHost = (url: string) => url.replace(/^[a-z]+:\/\/[^/?#]*/i, (start) => start.toLowerCase())
+const withSlashTurned = (url: string) => (url.endsWith('/') ? url.slice(0, -1) : `${url}/`)
 
-/** Throws `usage` if `href` is not a URL, or not that of a stored listing. */
+/** Spellings of `href` that mean the same page: another case of the host, with or without a slash at the end. */
+const sameAs = (href: string) => [href, withLowerHost(href)].flatMap((url) => [url, withSlashTurned(url)])
+
+/** URLs that are easily mistaken for `href`: http instead of https or the reverse. */
+const mistakenFor = (href: string) => sameAs(href.replace(/^http(s?):/i, (_, s: string) => (s ? 'http:' : 'https:')))
+
+/** Takes the exact `href` before other spellings. Throws `usage` if it is not a URL, or not that of a stored listing. */
 export async function findListing(db: Database, href: string): Promise<ExplainedListing> {
   const problem = hrefSchema.safeParse(href).error?.issues[0]?.message
   if (problem) {
@@ -44,15 +47,16 @@ export async function findListing(db: Database, href: string): Promise<Explained
       hint: 'Give the `href` of the listing as it was imported.',
     })
   }
-  const { rows } = await sql<Omit<ExplainedListing, 'sources'>>`
+  const exact = (await findStored(db, sameAs(href))) ?? href
+  const { rows } = await sql<Omit<ExplainedListing, 'sources' | 'href'>>`
     select l.id as "leadId", l.version_id as "versionId", coalesce(i.base_version_id, 0) as "baseVersionId", l.postal_key as "postalKey", l.city_key as "cityKey",
       v.json, v.kept, v.json::json ->> 'postalCode' as "postalCode", i.started_at as "importedAt", s.seen_at as "seenAt",
       s.gone
     from leads l join lead_versions v on v.id = l.version_id left join imports i on i.id = l.first_import_id
       join lead_seen s on s.lead_id = l.id
-    where l.href_sha256 = ${sha256(href)}
+    where l.href_sha256 = ${sha256(exact)}
   `.execute(db)
-  if (rows[0]) return { ...rows[0], sources: await findSources(db, rows[0].leadId) }
+  if (rows[0]) return { ...rows[0], href: exact, sources: await findSources(db, rows[0].leadId) }
   throw new LeadpushError('usage', `There is no listing ${JSON.stringify(href)}.`, { hint: await adviseOn(db, href) })
 }
 
@@ -67,14 +71,14 @@ async function findSources(db: Database, leadId: number): Promise<ExplainedListi
 async function adviseOn(db: Database, href: string): Promise<string> {
   if (await isErased(db, { href }))
     return 'It was erased with `leadpush leads forget`, and nothing is known of it any more.'
-  const similar = await findSimilar(db, href)
+  const similar = await findStored(db, mistakenFor(href))
   return similar
     ? `There is ${JSON.stringify(similar)}: an \`href\` is compared as it stands.`
     : 'It was never imported, or it was pruned or erased since.'
 }
 
-async function findSimilar(db: Database, href: string): Promise<string | undefined> {
-  const spellings = spellingsOf(href)
+/** The first of the spellings that is the `href` of a listing. */
+async function findStored(db: Database, spellings: readonly string[]): Promise<string | undefined> {
   const { rows } = await sql<{ hash: Buffer }>`
     select href_sha256 as hash from leads where href_sha256 = any (${spellings.map(sha256)})
   `.execute(db)
