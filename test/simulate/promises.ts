@@ -468,7 +468,9 @@ function checkCalm({ outcome }: Facts, say: Say): void {
     if (end?.is !== 'ended' || !end.end.ok || end.end.toldBefore) continue
     for (const { id, owedAt } of process.owedAtEnd) {
       const isAsked = request.what === 'user' && request.owed && request.user.id === id
-      const looks = request.what === 'all' || request.what === 'owed' || request.what === 'resume' || isAsked
+      // a push with a limit leaves owed subscription pushes to another
+      const isForAll = request.what === 'all' && request.limit === undefined
+      const looks = isForAll || request.what === 'owed' || request.what === 'resume' || isAsked
       const isTold = process.notes.some((note) => note.includes('still owed'))
       if (looks && owedAt < epochMs + process.startMs && !isTold)
         say(`push ${nth} is well, says nothing, and leaves user ${id} owed`)
