@@ -95,7 +95,7 @@ test('a hollow feed: cron is told and sends nothing, --resume neither, status sa
     /\nMend what was imported, then run `leadpush push --all` \(or, if .*--accept`\)\.\n/,
   )
   const explained = await look('explain --user 78704@example.com https://listings.example/0')
-  assert.match(explained.stdout, /^Not yet: it is held: 0 filled fields .* or, .*`leadpush push --all --accept`\)\./)
+  assert.match(explained.stdout, /^Not yet: it is held: 0 filled fields .* \(or, .*`leadpush push --all --accept`\)\./)
   const resumed = await run('push --resume')
   // what was told is one line
   assert.equal(resumed.code, 0)

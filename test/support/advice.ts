@@ -53,6 +53,7 @@ async function killPush({ receiver, env }: House): Promise<void> {
 
 export const troubles: Record<string, Trouble> = {
   'the receiver is down': { answers: [everybody(503)] },
+  'the receiver only asks for less': { answers: [everybody(429)] },
   'the receiver is down for two users': { users: 2, answers: [everybody('drop')] },
   ...Object.fromEntries(
     [302, 401, 403, 404, 415, 422].map((status) => [`everybody gets HTTP ${status}`, { answers: [everybody(status)] }]),
