@@ -1,8 +1,9 @@
 /** What the pages say that the program and the receiver print, they print. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { packageRoot } from '../../src/base/package-root.ts'
@@ -103,11 +104,15 @@ test('the program prints every message in the table of trouble', async (t) => {
   await pool.query("insert into schema_migrations values ('999999_later', '', '')")
   await (await changed.open()).pool.query("update schema_migrations set checksum = ''")
   const taken = await listen(createServer())
+  const isOpen = mkdtempSync(join(tmpdir(), 'leadpush-open-'))
+  t.after(() => rmSync(isOpen, { recursive: true }))
+  chmodSync(isOpen, 0o777)
   const pretend = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '18.20.8' } })`
   const old = runFile(process.execPath, ['--import', `data:text/javascript,${encodeURIComponent(pretend)}`, door], {})
   await Promise.all([
     run('status --check'),
     run('status', { DATABASE_URL: undefined }),
+    run('status', { DATABASE_URL: undefined, LEADPUSH_HOME: isOpen }),
     run('status', { DATABASE_URL: 'postgresql://user@127.0.0.1:1/leadpush' }),
     run('trigger', { DATABASE_URL: 'postgresql://user@127.0.0.1:1/leadpush', LEADPUSH_DATABASE_AWAY: '1ms' }),
     run('users remove x@example.com', { DATABASE_URL: `${empty.url}?options=-cdefault_transaction_read_only%3Don` }),

@@ -128,7 +128,8 @@ export class LedgerModel {
   startRun(run: Parameters<RunStore['start']>[0]): Run {
     const { command, timeZone, resumable, maxLeadAgeMs, workerIds } = run
     const period = periodAt(this.now, timeZone)
-    const last = this.runsBegun((it) => it.held === null).sort(
+    const isWhole = (it: RunRow) => it.resumable || (it.command !== 'all' && it.command !== 'force')
+    const last = this.runsBegun((it) => it.held === null && isWhole(it)).sort(
       (a, b) => Number(b.listings !== null) - Number(a.listings !== null) || b.startedAt - a.startedAt,
     )[0]
     const otherTimeZone = last && last.timeZone !== timeZone ? last.timeZone : undefined
