@@ -43,8 +43,8 @@ const late = `insert into users (email, receiver_key, subscribed, due_since) val
 
 /** What is done to a house in which all is well, by the code of what comes of it. */
 const troubles: Record<string, string> = {
-  down: `insert into receivers (url_sha256, trouble_since) values (sha256('x'), now())`,
-  refused: `insert into receivers (url_sha256, trouble_since, refused_status) values (sha256('x'), now(), 401)`,
+  down: `insert into receivers (url_sha256, trouble, trouble_since) values (sha256('x'), 'down', now())`,
+  refused: `insert into receivers (url_sha256, trouble, trouble_since, refused_status) values (sha256('x'), 'refuses', now(), 401)`,
   lost: `insert into runs (command, period, time_zone, worker_id, resumable, ended_at, outcome)
     select 'resume', period, 'UTC', 0, false, now(), 'lost' from runs`,
   stuck: `update deliveries set status = 'pending'`,
