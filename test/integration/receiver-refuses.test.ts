@@ -65,7 +65,7 @@ test('one user of three who is refused holds nothing, nor does one alone, nor 20
 
 test('until the first answer of another kind no more than 20 first attempts are begun, however many may be under way', async (t) => {
   const first = makeGate<number>()
-  const house = await build(t, { users: users(100), answer: (_request, nth) => (nth <= 5 ? 401 : first.opened) })
+  const house = await build(t, { users: users(100), answer: (_request, nth) => (nth <= 8 ? 401 : first.opened) })
   const pushing = house.push(all, { ...held, concurrency: 64 })
   await requestsAtLeast(house.receiver, 20)
   await new Promise((resolve) => setTimeout(resolve, 300))

@@ -150,11 +150,13 @@ function isLookedFor(sign: BadSign, rules: Rules): boolean {
   return sign.is === 'down' ? rules.patienceMs > 0 : rules.refusals
 }
 
-/** After so many alike in a row the next users are drawn. */
-const drawnAfter = (rules: Rules) => Math.ceil(rules.inARow / alikeDrawnAfter)
+/** After so many alike in a row the next users are drawn; at the beginning a few more are under way. */
+const drawnAfter = (isMixed: boolean, rules: Rules) =>
+  Math.ceil(isMixed ? rules.inARow / alikeDrawnAfter : 0.4 * rules.inARow)
 
 /** The attempts of one place have ended alike: only those of drawn users show more. */
-const isSuspicious = ({ inARow, isEverybody }: Open, rules: Rules) => inARow >= drawnAfter(rules) && !isEverybody
+const isSuspicious = ({ inARow, isEverybody, isMixed }: Open, rules: Rules) =>
+  inARow >= drawnAfter(isMixed, rules) && !isEverybody
 
 /** How many in a row prove trouble: a little more after several suspicions, so that a long run does not meet one by chance. */
 const neededInARow = ({ suspicions }: Open, rules: Rules) =>
@@ -381,7 +383,7 @@ function go(health: Open, open: number, drawn: number, rules: Rules): Permission
     ? Math.max(0, needed - drawn)
     : isMixed
       ? all
-      : Math.max(0, (isEverybody ? needed : drawnAfter(rules) - inARow) - open)
+      : Math.max(0, (isEverybody ? needed : drawnAfter(isMixed, rules) - inARow) - open)
   const looks = isSecondsAlone(health, rules)
   const isOneByOne = looks || (!isMixed && (stands ?? alike) !== undefined)
   const seconds = isOneByOne ? Math.max(0, 1 - open) : all
