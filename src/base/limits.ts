@@ -51,8 +51,12 @@ export const radiusMilesMax = 100
  */
 export const alikeInARow = 20
 export const alikeMin = 2
-/** contract 4.12: once this part of them have ended alike, the users of the others are drawn at random. */
-export const alikeDrawnAfter = 4
+/**
+ * contract 4.12: once so many have ended alike, the next users are drawn at random; before the first other answer a few more, since so many
+ * may be under way at once.
+ */
+export const alikeDrawnAfter = 5
+export const alikeFirstDrawnAfter = 8
 /** contract 4.12: the pause between two attempts, and between two second attempts, while the receiver refuses every delivery alike. */
 export const refusalTryMs = 3_600_000
 export const refusalSecondMs = 24 * 3_600_000

@@ -270,10 +270,16 @@ test('wrong usage is told before anything is done', async () => {
   await assert.rejects(importLeads(opened, [file, `${file}.missing.csv`]), isUsage)
   await assert.rejects(importLeads(opened, [file, writeInput('x.xlsx', 'x')]), isUsage)
   await assert.rejects(importLeads(opened, ['-', file, '-']), isUsage)
-  const map = leadMaps.parse(['price=cost'])
-  await assert.rejects(importLeads(opened, [writeInput('nocost.csv', 'href\n')], { map }), /no column cost/)
   assert.equal(await findStored(opened, 'usage'), undefined)
 })
+
+// The price went out as 0 when the feed had renamed its column.
+test('nothing of a CSV goes in that lacks a column which the mapping names', async () => {
+  const map = leadMaps.parse(['price=cost'])
+  const { broken, summary } = await importing(opened, [writeInput('nocost.csv', 'href,postalCode,costs\nhttps://a.example/nocost,78704,5\n')], { map })
+  assert.match(broken?.message ?? '', /no column cost/)
+  assert.deepEqual(summary, none)
+}) // biome-ignore format: short
 
 test('an import records its counts', async () => {
   await importRecords(opened, [listing('i1', { price: 5 }), listing('i2'), listing('i2'), 5])

@@ -19,7 +19,8 @@ import { type Sign, signOf, type Trouble } from '../../src/push/receiver/trouble
 
 type Kind = 'first' | 'drawn' | 'second'
 
-const rules: Rules = { patienceMs: 45_000, refusals: true, empty: true, inARow: 3 }
+const drawnAfter = { unproven: 2, mixed: 1 }
+const rules: Rules = { patienceMs: 45_000, refusals: true, empty: true, inARow: 3, drawnAfter }
 /** One of each kind, and two refusals. */
 export const allSigns: readonly Sign[] = [
   ...[200, 503, null, 401, 403, 429].map((httpStatus) => signOf({ httpStatus, error: '' })),

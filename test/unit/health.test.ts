@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
   alikeDrawnAfter,
+  alikeFirstDrawnAfter,
   alikeInARow,
   outageCheckMs,
   outageSecondMs,
@@ -13,7 +14,8 @@ import { ask, drawsOnly, type Health, type Rules, regardless, step, unproven } f
 import { type Sign, signOf, type Trouble, troubleRules } from '../../src/push/receiver/trouble.ts'
 import { allSigns, walkHealth } from '../support/walk-health.ts'
 
-const rules: Rules = { patienceMs: 60_000, refusals: true, empty: true, inARow: 20 }
+const drawnAfter = { unproven: alikeFirstDrawnAfter, mixed: alikeDrawnAfter }
+const rules: Rules = { patienceMs: 60_000, refusals: true, empty: true, inARow: alikeInARow, drawnAfter }
 const empty = { is: 'empty', says: 'a page' } as const
 const sign = (what: number | null | 'empty'): Sign =>
   what === 'empty' ? empty : signOf({ httpStatus: what, error: '' })
@@ -63,21 +65,21 @@ test('a 3xx or 4xx is a refusal, but for 408, 409, 425 and 429; without an answe
 }) // biome-ignore format: lists
 
 // 150 keys of one town were revoked: 20 of its users in a row stopped the push for all other towns.
-test('after 5 alike in a row only drawn users go on and count, until one ends otherwise', () => {
-  assert.equal(alikeInARow / alikeDrawnAfter, 5)
+test('after 5 alike in a row, or 8 before another answer, only drawn users go on and count, until one ends otherwise', () => {
   for (const [what, is] of [[503, 'down'], [401, 'over'], ['empty', 'over']] as const) {
-    const outcome = (drawn: boolean) => ({ is: 'outcome', attempt: 1, sign: sign(what), drawn }) as const
-    for (const from of [after([200])]) {
-      const four = after(times(4, what), from)
-      const five = step(four, outcome(false), 0, rules).health
-      assert.deepEqual([drawsOnly(four, rules), drawsOnly(five, rules)], [false, true])
-      const others = times(100, outcome(false)).reduce<Health>((health, event) => step(health, event, 0, rules).health, five)
-      assert.deepEqual([others, go(five), ask(five, { open: 9, drawn: 3 }, 0, rules)], [five, [15, 0], { is: 'go', firsts: 12, seconds: 0, drawn: true, looks: false }])
-      assert.deepEqual([nameOf(after(times(14, what), five)), nameOf(after(times(15, what), five))], [nameOf(five), is])
-      const mixed = after([200], five)
+    const outcome = { is: 'outcome', attempt: 1, sign: sign(what), drawn: false } as const
+    const undrawn = (count: number, from: Health) =>
+      times(count, outcome).reduce<Health>((health, event) => step(health, event, 0, rules).health, from)
+    for (const [from, count] of [[unproven, 8], [after([200]), 5]] as const) {
+      const [before, at] = [undrawn(count - 1, from), undrawn(count, from)]
+      assert.deepEqual([drawsOnly(before, rules), drawsOnly(at, rules), undrawn(100, at)], [false, true, at])
+      const left = 20 - count
+      assert.deepEqual([go(at), ask(at, { open: 9, drawn: 3 }, 0, rules)], [[left, 0], { is: 'go', firsts: left - 3, seconds: 0, drawn: true, looks: false }])
+      assert.deepEqual([nameOf(after(times(left - 1, what), at)), nameOf(after(times(left, what), at))], [nameOf(at), is])
+      const mixed = after([200], at)
       assert.deepEqual([nameOf(mixed), drawsOnly(mixed, rules), go(mixed)], ['well', false, [all, all]])
       // whoever is left once nobody is left to be drawn
-      assert.equal(nameOf(times(15, outcome(false)).reduce<Health>((health, event) => step(health, event, 0, rules).health, noneToDraw(five))), is)
+      assert.equal(nameOf(undrawn(left, noneToDraw(at))), is)
     }
   }
 }) // biome-ignore format: a table
@@ -200,7 +202,7 @@ test('trouble that is not looked for does not count', () => {
 
 // Given for the guard, it took away the protection from an outage: 400 users lost both attempts to a receiver that answered 500.
 test('with --accept a push begins as if nothing were known, waits for an outage of its own, and its first success ends what others see', () => {
-  const accepting: Rules = { patienceMs: 60_000, refusals: false, empty: false, inARow: 20 }
+  const accepting: Rules = { ...rules, refusals: false, empty: false }
   const begun = regardless({ trouble: refuses(401), tries: 3, nextMs: 1e6, secondMs: 1e6 })
   const end = (what: number | 'empty') => step(begun, { is: 'outcome', attempt: 1, sign: sign(what) }, 0, accepting)
   assert.deepEqual([go(begun), end(401).write, nameOf(end(401).health)], [[8, 0], undefined, 'well'])

@@ -23,11 +23,12 @@
  * | trouble (down, asks) | the patience is over, and no try is due | over |
  * | trouble (refuses) | the next try is more than a minute away | over |
  *
- * The users of one place come one after the other, and what fails for them alone shows nothing of the receiver. So after 5 alike in a row
- * the machine is suspicious: only users drawn at random from all who are owed go on, and only their attempts count, until one ends
- * otherwise. Before the first answer below 500 second attempts go one by one, each after a sign of life, and two alike are trouble.
+ * The users of one place come one after the other, and what fails for them alone shows nothing of the receiver. So after 5 alike in a row,
+ * or 8 while the receiver is unproven, the machine is suspicious: only users drawn at random from all who are owed go on, and only their
+ * attempts count, until one ends otherwise. Before the first answer below 500 second attempts go one by one, each after a sign of life,
+ * and two alike are trouble.
  */
-import { alikeDrawnAfter, alikeMin, outageCheckMs, outageLookMs } from '../../base/limits.ts'
+import { alikeMin, outageCheckMs, outageLookMs } from '../../base/limits.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
 import { type BadSign, ends, isAlike, type Sign, type Trouble, troubleRules } from './trouble.ts'
 
@@ -101,6 +102,8 @@ export interface Rules {
   empty: boolean
   /** How many attempts in a row prove trouble, if there are so many. */
   inARow: number
+  /** After how many of them in a row the users of the next ones are drawn. */
+  drawnAfter: Record<'unproven' | 'mixed', number>
 }
 
 export type Event =
@@ -150,13 +153,9 @@ function isLookedFor(sign: BadSign, rules: Rules): boolean {
   return sign.is === 'down' ? rules.patienceMs > 0 : rules.refusals
 }
 
-/** After so many alike in a row the next users are drawn; at the beginning a few more are under way. */
-const drawnAfter = (isMixed: boolean, rules: Rules) =>
-  Math.ceil(isMixed ? rules.inARow / alikeDrawnAfter : 0.4 * rules.inARow)
-
 /** The attempts of one place have ended alike: only those of drawn users show more. */
 const isSuspicious = ({ inARow, isEverybody, isMixed }: Open, rules: Rules) =>
-  inARow >= drawnAfter(isMixed, rules) && !isEverybody
+  inARow >= rules.drawnAfter[isMixed ? 'mixed' : 'unproven'] && !isEverybody
 
 /** How many in a row prove trouble: a little more after several suspicions, so that a long run does not meet one by chance. */
 const neededInARow = ({ suspicions }: Open, rules: Rules) =>
@@ -383,7 +382,7 @@ function go(health: Open, open: number, drawn: number, rules: Rules): Permission
     ? Math.max(0, needed - drawn)
     : isMixed
       ? all
-      : Math.max(0, (isEverybody ? needed : drawnAfter(isMixed, rules) - inARow) - open)
+      : Math.max(0, (isEverybody ? needed : rules.drawnAfter.unproven - inARow) - open)
   const looks = isSecondsAlone(health, rules)
   const isOneByOne = looks || (!isMixed && (stands ?? alike) !== undefined)
   const seconds = isOneByOne ? Math.max(0, 1 - open) : all

@@ -3,7 +3,7 @@
  * and, once a second, with the findings of other processes; tells them news, and reports these.
  */
 import type { Clock, Timer } from '../../base/clock.ts'
-import { alikeInARow, outageLookMs } from '../../base/limits.ts'
+import { alikeDrawnAfter, alikeFirstDrawnAfter, alikeInARow, outageLookMs } from '../../base/limits.ts'
 import type { AttemptOutcome } from '../../deliveries/attempt.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
@@ -75,7 +75,8 @@ export class Receiver {
     const { settings, heeds, accepts } = context
     const patienceMs = heeds ? settings.outageMs : 0
     this.context = context
-    this.rules = { patienceMs, refusals: heeds && !accepts, empty: !accepts, inARow: alikeInARow }
+    const drawnAfter = { unproven: alikeFirstDrawnAfter, mixed: alikeDrawnAfter }
+    this.rules = { patienceMs, refusals: heeds && !accepts, empty: !accepts, inARow: alikeInARow, drawnAfter }
     this.pace = new Pace(settings.ratePerSecond, { retryDelayMs: settings.retryDelayMs })
   }
 
