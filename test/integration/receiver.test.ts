@@ -196,6 +196,8 @@ test('--fail: the next requests are refused and nothing of them is kept; then al
   const headers = { 'X-Idempotency-Key': newKey() }
   const body = bodyOf(lead())
   for (let at = 0; at < 2; at++) {
+    // the look for a sign of life used up a fault: the attempt after it succeeded
+    assert.equal((await fetch(`http://127.0.0.1:${port}`, { method: 'HEAD' })).status, 405)
     const { status, headers: answered, json } = await send(port, body, { headers })
     assert.deepEqual([status, json.ok], [503, false])
     assert.match(answered, /^Retry-After: 1$/m)
@@ -203,7 +205,8 @@ test('--fail: the next requests are refused and nothing of them is kept; then al
   await assert.rejects(send(port, body, { headers }), /no answer: ""/)
   const { status, json } = await send(port, body, { headers })
   assert.deepEqual([status, json.new], [200, 1])
-  assert.deepEqual(seen.map(({ fault, status }) => [fault, status]), [['fail', 503], ['fail', 503], ['drop', null], [null, 200]]) // biome-ignore format: a row
+  const deliveries = seen.filter(({ status }) => status !== 405)
+  assert.deepEqual(deliveries.map(({ fault, status }) => [fault, status]), [['fail', 503], ['fail', 503], ['drop', null], [null, 200]]) // biome-ignore format: a row
   assert.equal(seen.at(-1)?.times, 1)
 })
 

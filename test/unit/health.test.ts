@@ -100,6 +100,8 @@ test('before the first answer below 500 second attempts alone go one by one, eac
   assert.equal(nameOf(after([{ second: 503 }], alone)), 'unproven')
   assert.equal(nameOf(after([{ second: 503 }, { second: null }], alone)), 'down')
   assert.equal(nameOf(step(alone, { is: 'no sign' }, 0, rules).health), 'down')
+  // one user who lost both attempts shows no outage
+  assert.equal(nameOf(after([{ second: 503 }], allMade(after([503])))), 'unproven')
   for (const what of [401, 429, 409, 200] as const) assert.deepEqual(go(allMade(after([{ second: what }], alone))), what === 401 ? [20, all] : [all, all], `${what}`)
   const without = { ...rules, patienceMs: 0 }
   assert.deepEqual(ask(alone, { open: 5 }, 0, without), { is: 'go', firsts: 15, seconds: all, drawn: false, looks: false })

@@ -63,6 +63,8 @@ interface Open {
   firstsLeft: boolean
   /** An answer below 500 has come. */
   isAnswered: boolean
+  /** Second attempts that were lost before it, when no first ones were left. */
+  lostSeconds: number
   /** When the receiver first asked for less since its last success. */
   askedAt: number | undefined
   /**
@@ -138,7 +140,14 @@ export interface Step {
 }
 
 const nothingAlike = { alike: undefined, inARow: 0, isEverybody: false }
-const fresh = { ...nothingAlike, suspicions: 0, firstsLeft: true, isAnswered: false, askedAt: undefined }
+const fresh = {
+  ...nothingAlike,
+  suspicions: 0,
+  firstsLeft: true,
+  isAnswered: false,
+  lostSeconds: 0,
+  askedAt: undefined,
+}
 export const unproven: Open = { is: 'open', isMixed: false, ...fresh, stands: undefined }
 const tellWell = { write: { says: 'well' } } as const
 /** An hourly push that begins a moment too early waits: otherwise it would make its try only every other hour. */
@@ -232,18 +241,26 @@ function count(health: Open, { attempt, sign, drawn }: Event & { is: 'outcome' }
   const isSame = isAlike(alike, sign)
   const differs = alike !== undefined && !isSame
   // a second attempt has failed before: it only shows that an answer differs, unless no first ones are left
-  const few = !firstsLeft && (stands !== undefined || isSecondsAlone(health, rules))
-  if (attempt === 2 && sign.is !== 'empty' && stands === undefined && !few)
+  if (attempt === 2 && sign.is !== 'empty' && stands === undefined) {
+    if (isSecondsAlone(health, rules)) return loseSecond(health, sign, now)
     return { health: differs && sign.is !== 'down' ? mixed(health, rules) : health }
+  }
   // it began before the suspicion
   if (isSame && isSuspicious(health, rules) && !drawn) return { health }
   const inARow = isSame ? health.inARow + 1 : 1
-  if (inARow >= (few ? alikeMin : neededInARow(health, rules))) return enter(sign, inARow, stands, now)
+  const needed = stands !== undefined && !firstsLeft ? alikeMin : neededInARow(health, rules)
+  if (inARow >= needed) return enter(sign, inARow, stands, now)
   if (isSame) return { health: { ...health, alike: sign, inARow, firstsLeft: firstsLeft || attempt === 1 } }
   // if a trouble stands, two kinds of trouble in turn do not show that it is over
   const isMixed = health.isMixed || (differs && stands === undefined)
   const before = differs ? mixed(health, rules) : health
   return { health: { ...before, isMixed, alike: sign, inARow, firstsLeft: firstsLeft || attempt === 1 } }
+}
+
+/** Without an answer two lost second attempts are trouble: no first ones can show more. */
+function loseSecond(health: Open, sign: BadSign, now: number): Step {
+  const lostSeconds = health.lostSeconds + 1
+  return lostSeconds >= alikeMin ? enter(sign, lostSeconds, undefined, now) : { health: { ...health, lostSeconds } }
 }
 
 /** Not all ended alike: whatever was suspected was of some users alone. */

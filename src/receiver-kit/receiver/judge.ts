@@ -41,7 +41,9 @@ export function createJudge({ db, faults = {}, knowsKey }: JudgeOptions, closing
   }
   return async (checked: CheckedHead, { bytes, length, isWhole }: ReadBody): Promise<Verdict> => {
     if (!isWhole) return { status: 0, msg: `The sender broke off after ${length} bytes of the body.` }
-    const fault = judgeFault()
+    // a HEAD, by which a sender looks for a sign of life, is no delivery and uses up no fault
+    const isDelivery = !('refusal' in checked) || checked.refusal.status !== 405
+    const fault = isDelivery ? judgeFault() : undefined
     if (fault) {
       await delay()
       return fault
