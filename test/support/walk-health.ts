@@ -8,14 +8,13 @@ import {
   type Event,
   type Health,
   isInDoubt,
-  type KnownTrouble,
   maySend,
   type Rules,
   step,
   unproven,
   type Work,
 } from '../../src/push/receiver/health.ts'
-import { type Sign, signOf, type Trouble } from '../../src/push/receiver/trouble.ts'
+import { type KnownTrouble, type Sign, signOf, type Trouble } from '../../src/push/receiver/trouble.ts'
 
 type Kind = 'first' | 'drawn' | 'second'
 

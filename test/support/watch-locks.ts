@@ -5,7 +5,11 @@ export function watchLocks({ pool }: OpenDatabase) {
   let most = 0
   let counting: Promise<void> = Promise.resolve()
   const count = async () => {
-    const { rows } = await pool.query('select count(*) as n from pg_locks group by pid order by 1 desc limit 1')
+    // other tests share the server
+    const { rows } = await pool.query(
+      `select count(*) as n from pg_locks join pg_database on pg_database.oid = database
+       where datname = current_database() group by pid order by 1 desc limit 1`,
+    )
     most = Math.max(most, rows[0]?.n ?? 0)
   }
   return {

@@ -30,17 +30,7 @@
  */
 import { alikeMin, outageCheckMs, outageLookMs } from '../../base/limits.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
-import { type BadSign, ends, isAlike, type Sign, type Trouble, troubleRules } from './trouble.ts'
-
-/** A trouble in the receiver's row. Times count from now. */
-export interface KnownTrouble {
-  trouble: Trouble
-  /** Attempts made since the trouble was found. */
-  tries: number
-  nextMs: number
-  /** In how many milliseconds a second attempt may be made. */
-  secondMs: number
-}
+import { type BadSign, ends, isAlike, type KnownTrouble, type Sign, type Trouble, troubleRules } from './trouble.ts'
 
 export type WhyOver =
   | { by: 'outage' | 'asking'; known: boolean }

@@ -15,6 +15,16 @@ export type Trouble =
   /** It takes nothing, and asks for less. */
   | { is: 'asks' }
 
+/** A trouble in the receiver's row. Times count from now. */
+export interface KnownTrouble {
+  trouble: Trouble
+  /** Attempts made since the trouble was found. */
+  tries: number
+  nextMs: number
+  /** In how many milliseconds a second attempt may be made. */
+  secondMs: number
+}
+
 /** What an outcome says of the receiver as a whole. */
 export type Sign =
   /** A success. */
