@@ -94,14 +94,6 @@ function isWithin(takeover: Takeover): RawBuilder<boolean> {
 export const isAbandoned = (takeover: Takeover) =>
   sql<boolean>`(${isWithin(takeover)} and (d.worker_id is null or not ${isLive(sql`d.worker_id`)}))`
 
-/** Those of `userIds` for whom the run has begun a delivery. */
-export async function findUsersBegun(db: Database, runId: number, userIds: readonly number[]): Promise<Set<number>> {
-  const { rows } = await sql<{ id: number }>`
-    select distinct user_id as id from deliveries where user_id = any (${userIds}) and run_id = ${runId}
-  `.execute(db)
-  return new Set(rows.map(({ id }) => id))
-}
-
 /** Whether any pending delivery is abandoned. */
 export async function isAnythingAbandoned(db: Database): Promise<boolean> {
   const { rows } = await sql`

@@ -69,8 +69,6 @@ export interface UserStore {
 
   // one try
 
-  /** Those of `userIds` for whom the run has begun a delivery. */
-  findBegun(runId: number, userIds: readonly number[]): Promise<Set<number>>
   /** About `count` users of a pass who are owed it, drawn at random from all of them; none: nobody is. */
   draw(pass: Pass, count: number): Promise<UserToServe[]>
   /**

@@ -42,7 +42,7 @@ export function tellAll(...reporters: Partial<PushReporter>[]): PushReporter {
   }
 }
 
-type ToldDelivery = DeliveryFacts & Pick<LedgerDelivery, 'email'>
+export type ToldDelivery = DeliveryFacts & Pick<LedgerDelivery, 'email'>
 
 /** `state`: where the delivery comes without it. */
 export function toDeliveryLine(delivery: LedgerDelivery): DeliveryLine

@@ -337,7 +337,7 @@ async function collect<T>(pages: AsyncIterable<T>): Promise<T[]> {
 
 const usersOf: Choice = (hand) => {
   const { random, pass, workerIds } = hand
-  switch (random.from(0, 9)) {
+  switch (random.from(0, 8)) {
     case 0: {
       const counted = hand.users.map(({ id }) => id)
       return answer('users.countOfPass', { pass, workerIds, counted }, ({ ledger }) =>
@@ -365,17 +365,12 @@ const usersOf: Choice = (hand) => {
       return answer('users.findRemoved', users, ({ ledger }) => ledger.users.findRemoved(users))
     }
     case 5: {
-      const ids = hand.users.map(({ id }) => id)
-      const { id = 999 } = hand.begun?.run ?? {}
-      return answer('users.findBegun', { id, ids }, ({ ledger }) => ledger.users.findBegun(id, ids))
-    }
-    case 6: {
       const kept = hand.cursors.filter(() => random.chance(0.5))
       return answer('users.releaseRanges', { workerIds, pass, kept }, ({ ledger }) =>
         ledger.users.releaseRanges(workerIds, pass, kept),
       )
     }
-    case 7: {
+    case 6: {
       const { user } = hand
       const mark = random.one([1, 2])
       const compared = random.one([[pass.scope], [weeklyPass('2026-W09').scope, weeklyPass(hand.period).scope]])

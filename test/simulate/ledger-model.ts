@@ -334,11 +334,6 @@ export class LedgerModel {
     return new Set(users.filter(isGone).map(({ id }) => id))
   }
 
-  findBegun(runId: number, userIds: readonly number[]): Set<number> {
-    const begun = this.deliveries((d) => d.runId === runId && userIds.includes(d.userId))
-    return new Set(begun.map(({ userId }) => userId))
-  }
-
   takeRange({
     worker,
     pass,

@@ -62,7 +62,6 @@ export function modelLedger(model: LedgerModel, way: Way): Ledger {
       }
     },
     findRemoved: (some) => surely('findRemoved', () => model.findRemoved(some)),
-    findBegun: (...of) => once('findBegun', () => model.findBegun(...of)),
     draw: (...of) => surely('draw', () => model.draw(...of)),
     takeRange: (range) => once('takeRange', () => model.takeRange(range)),
     releaseRanges: (...of) => once('releaseRanges', () => model.releaseRanges(...of)),

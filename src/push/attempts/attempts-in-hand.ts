@@ -8,7 +8,7 @@ import type { AttemptOutcome } from '../../deliveries/attempt.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
 import type { DeliveryKind, DeliveryState, LedgerDelivery, RecordedAttempt } from '../../deliveries/ledger.ts'
 import type { PlannedPush, RecordedOutcome, RecordedPushes } from '../../deliveries/record.ts'
-import { toDeliveryLine } from '../reporter.ts'
+import { type ToldDelivery, toDeliveryLine } from '../reporter.ts'
 import { DueAttempts } from './due-attempts.ts'
 import type { LoopContext } from './loop-context.ts'
 
@@ -117,7 +117,6 @@ export class AttemptsInHand {
     if (attempts.length < room) await this.due.noteNext(only, attempts.length)
     // the run that had them may have found trouble of the receiver
     if (attempts.some(({ runId }) => runId !== run.id)) await receiver.look()
-    await this.countUsers(attempts)
     this.add(attempts)
     return attempts.length
   }
@@ -126,7 +125,6 @@ export class AttemptsInHand {
     const { ledger, worker, scope } = this.context
     const of = () => ({ workerIds: worker.ids, takeover: scope.takeover, known: this.keys() })
     const ended = await ledger.rideOut(() => ledger.attempts.endAbandoned(of()))
-    await this.countUsers(ended)
     this.tell(ended)
     await ledger.rideOut(() => worker.renew())
   }
@@ -136,17 +134,15 @@ export class AttemptsInHand {
     for (const delivery of deliveries) {
       const { idempotencyKey: key } = delivery
       const email = delivery.email ?? this.all.get(key)?.email ?? this.emails.get(key) ?? null
-      this.context.reporter.line(toDeliveryLine({ ...delivery, email }))
+      this.tellOne({ ...delivery, email }, delivery)
     }
   }
 
-  /** Counts the users of deliveries that an earlier run had begun, unless this run has begun another for them. */
-  private async countUsers(deliveries: readonly { runId: number; userId: number }[]): Promise<void> {
-    const { ledger, run, users } = this.context
-    const ids = deliveries.flatMap(({ runId, userId }) => (runId === run.id ? [] : [userId]))
-    if (ids.length === 0) return
-    const begun = users.hasForgotten ? await ledger.rideOut(() => ledger.users.findBegun(run.id, ids)) : undefined
-    for (const id of ids) if (!begun?.has(id)) users.add(id, true)
+  /** Reports a delivery, and counts its user. */
+  private tellOne(delivery: ToldDelivery, state: DeliveryState): void {
+    const { run, users, reporter } = this.context
+    users.add(delivery.userId, delivery.runId !== run.id || mayReturn(delivery.kind))
+    reporter.line(toDeliveryLine(delivery, state))
   }
 
   /**
@@ -187,9 +183,6 @@ export class AttemptsInHand {
   }
 
   private noteBegun({ begun, attempts }: RecordedPushes): void {
-    // the statement returns them in any order; users who may be met again come first, or they would be counted twice
-    for (const push of begun.filter(({ kind }) => mayReturn(kind))) this.context.users.add(push.userId, true)
-    for (const push of begun) this.context.users.add(push.userId, false)
     this.add(attempts)
     for (const { email, deliveries } of begun)
       for (const { idempotencyKey } of deliveries) {
@@ -200,8 +193,6 @@ export class AttemptsInHand {
   }
 
   private begin(attempt: RecordedAttempt): void {
-    const { part, userId, kind } = attempt
-    if (part === 1 && attempt.attempt === 1) this.context.users.add(userId, mayReturn(kind))
     this.add([attempt])
     this.due.note('first')
   }
@@ -235,7 +226,7 @@ export class AttemptsInHand {
       const [attempt, state] = [this.all.get(idempotencyKey), stateOf.get(idempotencyKey)]
       this.all.delete(idempotencyKey)
       if (attempt === undefined || state === undefined) continue
-      if (state.status !== 'pending') this.context.reporter.line(toDeliveryLine(attempt, state))
+      if (state.status !== 'pending') this.tellOne(attempt, state)
       else {
         this.emails.set(idempotencyKey, attempt.email)
         this.due.note('second', retryDelayMs)

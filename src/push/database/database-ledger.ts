@@ -9,7 +9,7 @@ import {
   recordDueAttempts,
   recordGivenBack,
 } from '../../deliveries/due.ts'
-import { endAbandoned, findUsersBegun, isAnythingAbandoned, recordUnsent } from '../../deliveries/ledger.ts'
+import { endAbandoned, isAnythingAbandoned, recordUnsent } from '../../deliveries/ledger.ts'
 import { recordOutcomes, recordPushes } from '../../deliveries/record.ts'
 import {
   closeInterruptedRuns,
@@ -64,7 +64,6 @@ const usersOf = (db: Database): UserStore => ({
   findWithoutQueries: (scope) => findUsersWithoutQueries(db, scope),
   findOwedSubscription: (untilNone) => findUsersOwedSubscription(db, untilNone),
   findRemoved: (users) => rideOut(() => findRemoved(db, users)),
-  findBegun: (runId, userIds) => findUsersBegun(db, runId, userIds),
   draw: (pass, count) => rideOut(() => drawUsers(db, pass, count)),
   takeRange: (range) => takeRange(db, range),
   releaseRanges: (workerIds, pass, kept) => releaseRanges(db, workerIds, pass, kept),

@@ -3,13 +3,10 @@ export class UserCount {
   total = 0
   /** Users whose subscription push was not begun, since another transaction was changing them; it stays owed. */
   readonly leftOwed = new Set<number>()
-  /** Users who may be met again. They are few; the others may be millions and are not remembered. */
+  /** The ids, 32 a number: millions of users take a few megabytes. */
+  private readonly counted = new Map<number, number>()
+  /** Users who may still be owed something. They are few. */
   private readonly met = new Set<number>()
-
-  /** Whether it counted users whom it does not remember. */
-  get hasForgotten(): boolean {
-    return this.total > this.met.size
-  }
 
   remembers(userId: number): boolean {
     return this.met.has(userId)
@@ -19,11 +16,14 @@ export class UserCount {
     return [...this.met]
   }
 
-  /** `mayReturn`: the user was asked for by name, or may be met again, as after a subscription push or a delivery of an earlier run. */
+  /** `mayReturn`: the user was asked for by name, or is met again, as after a subscription push or a delivery of an earlier run. */
   add(userId: number, mayReturn: boolean): void {
-    if (this.met.has(userId)) return
-    this.total++
     if (mayReturn) this.met.add(userId)
+    const [at, bit] = [Math.floor(userId / 32), 1 << (userId % 32)]
+    const bits = this.counted.get(at) ?? 0
+    if ((bits & bit) !== 0) return
+    this.counted.set(at, bits | bit)
+    this.total++
   }
 
   /**
