@@ -4,11 +4,12 @@ import type { PushRequest, PushSettings } from '../../src/push/run-push.ts'
 import { Random } from '../chaos/random.ts'
 import { testPushSettings } from '../support/push-settings.ts'
 import { LedgerModel } from './ledger-model.ts'
-import { claimKey, type LedgerState } from './ledger-state.ts'
+import { claimKey, type DeliveryRow, type LedgerState } from './ledger-state.ts'
 import { markOf } from './model-ledger.ts'
 import { type Fate, SimulatedProcess, type Surroundings } from './process.ts'
 import { SimulatedReceiver } from './receiver.ts'
 import type { Event, Moment, Push, Scenario, SimulatedUser } from './scenario.ts'
+import { receiverKeyOf } from './themes.ts'
 import { World } from './world.ts'
 
 /** A Wednesday. */
@@ -28,7 +29,7 @@ export const emailOf = (user: number) => `user-${user}@example.com`
 const toUser = (user: number, { places, subscribed }: Pick<SimulatedUser, 'places' | 'subscribed'>) => ({
   id: user + 1,
   email: emailOf(user),
-  receiverKey: `key-${user}`,
+  receiverKey: receiverKeyOf(user),
   homeKey: places[0] ?? '',
   subscribed,
   places,
@@ -42,7 +43,7 @@ export interface Outcome {
   receiver: SimulatedReceiver
   model: LedgerModel
   /** The ledger when the last push of the scenario had ended. */
-  before: Pick<LedgerState, 'claims' | 'receivers'> | undefined
+  before: (Pick<LedgerState, 'claims' | 'receivers'> & { deliveries: readonly DeliveryRow[] }) | undefined
   /** Confirmed rows were lost. */
   lost: boolean
   /** It did not come to its end. */
@@ -93,7 +94,7 @@ class Simulation {
     this.random = random
     this.traces = traces
     this.model = new LedgerModel(() => epochMs + world.now)
-    this.receiver = new SimulatedReceiver(world, random, scenario.receiver, (text) => this.tell(text))
+    this.receiver = new SimulatedReceiver(world, random, scenario, (text) => this.tell(text))
     this.around = {
       world,
       random,
@@ -165,7 +166,12 @@ class Simulation {
     let isEndless = !this.play(isOver)
     let before: Outcome['before']
     if (!isEndless) {
-      before = { claims: new Map(model.state.claims), receivers: structuredClone(model.state.receivers) }
+      const { claims, receivers, deliveries } = model.state
+      before = {
+        claims: new Map(claims),
+        receivers: structuredClone(receivers),
+        deliveries: [...deliveries.values()].map((row) => ({ ...row })),
+      }
       // what is still to happen to the rest of the scenario happens before the calm
       this.play(() => false, world.now + 61_000)
       // where all is done a calm push has little to show

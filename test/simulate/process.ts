@@ -13,6 +13,7 @@ import type { Random } from '../chaos/random.ts'
 import type { LedgerModel } from './ledger-model.ts'
 import { modelLedger, type Way } from './model-ledger.ts'
 import type { SimulatedReceiver } from './receiver.ts'
+import { type Census, takeCensus } from './said-is-so.ts'
 import type { Timer, World } from './world.ts'
 
 class Absence extends Error {}
@@ -56,6 +57,11 @@ export class SimulatedProcess {
   hasRecordedEnd = false
   /** Tries that may have been granted: the answers were lost. */
   unheardTries = 0
+  /** The receiver counted as in trouble when it began. */
+  readonly foundTrouble: boolean
+  /** When it began, and when it had ended. */
+  readonly censusBefore: Census
+  censusAfter: Census | undefined
   wasFrozen = false
   wasStopped = false
   private readonly around: Surroundings
@@ -81,6 +87,8 @@ export class SimulatedProcess {
     this.startMs = around.world.now
     const { model } = around
     const { http } = this
+    this.foundTrouble = model.state.receivers.get(settings.receiverUrl)?.troubleSince != null
+    this.censusBefore = takeCensus(model.state)
     const wire = {
       // what a push sends is an attempt that it has recorded
       send: (request: Parameters<typeof sendAttempt>[2]) =>
@@ -127,6 +135,7 @@ export class SimulatedProcess {
     this.end = end
     this.around.tell(() => `  ${this.nth} is over: ${describeEnd(end)}`)
     const { users, deliveries, workers } = this.around.model.state
+    this.censusAfter = takeCensus(this.around.model.state)
     this.leftUnderWay = [...deliveries.values()]
       .filter(
         (it) =>

@@ -12,9 +12,14 @@ import {
 } from '../../src/base/limits.ts'
 import { asksForLess } from '../../src/push/receiver/pace.ts'
 import { emailOf, epochMs, type Outcome, period, periodBefore, receiverUrl } from './carry-out.ts'
+import { checkIsolation, checkPatience } from './isolation.ts'
 import { claimKey, type DeliveryRow } from './ledger-state.ts'
 import type { SimulatedProcess } from './process.ts'
 import type { OnWire } from './receiver.ts'
+import { checkSummary, checkTold } from './said-is-so.ts'
+
+/** Promises that pushes do not keep yet are not checked. */
+const isKept = { isolation: false, patience: false }
 
 /** The promises that were broken, as sentences; none: all is well. */
 export function findBroken(outcome: Outcome): string[] {
@@ -33,6 +38,7 @@ export function findBroken(outcome: Outcome): string[] {
     checkEnd(facts, process, say)
     checkSummary(facts, process, say)
     if (heeds(process)) checkReceiver(facts, process, say)
+    if (isKept.patience && heeds(process)) checkPatience(facts, process, say)
     checkPace(facts, process, say)
     checkPunctuality(facts, process, say)
   }
@@ -41,15 +47,17 @@ export function findBroken(outcome: Outcome): string[] {
   checkTries(facts, say)
   if (!outcome.lost) checkLedger(facts, say)
   checkCalm(facts, say)
+  if (isKept.isolation) checkIsolation(facts, say)
+  checkTold(facts, say)
   return broken
 }
 
-type Say = (text: string) => void
+export type Say = (text: string) => void
 
 /** A push that takes trouble of the receiver for its own. */
 const heeds = ({ request, accept }: SimulatedProcess) => request.what !== 'user' && !accept
 
-class Facts {
+export class Facts {
   readonly outcome: Outcome
   readonly byKey = new Map<string, OnWire[]>()
   readonly byPush = new Map<number, OnWire[]>()
@@ -64,8 +72,6 @@ class Facts {
     }
     this.isSmooth = !outcome.scenario.events.some(({ is }) => is === 'away' || is === 'lose' || is === 'freeze')
   }
-
-  /** The attempt is its key's first on the wire. */
 }
 
 function put<Key, Value>(groups: Map<Key, Value[]>, key: Key, value: Value): void {
@@ -146,40 +152,11 @@ function checkEnd({ outcome, byPush, isSmooth }: Facts, process: SimulatedProces
     say(`push ${nth} of one user says nothing`)
 }
 
-function checkSummary({ outcome }: Facts, { nth, end, lines, request, wasFrozen }: SimulatedProcess, say: Say): void {
-  if (end?.is !== 'ended') return
-  const { summary } = end.end
-  const counts = { deliveries: 0, delivered: 0, failed: 0, unknown: 0, skipped: 0 }
-  const users = new Set<string>()
-  for (const line of lines) {
-    if ('user' in line && line.user && line.type !== 'warning') users.add(line.user)
-    if (line.type === 'skip' && line.user !== undefined) counts.skipped++
-    if (line.type !== 'delivery') continue
-    counts.deliveries++
-    if (line.status === 'delivered' || line.status === 'failed' || line.status === 'unknown') counts[line.status]++
-  }
-  for (const [name, count] of Object.entries(counts))
-    if (summary[name as keyof typeof counts] !== count)
-      say(`push ${nth} counts ${name} as ${summary[name as keyof typeof counts]} instead of ${count}`)
-  for (const name of ['users', 'already', 'elsewhere', 'owed'] as const)
-    if (summary[name] < 0) say(`push ${nth} counts ${summary[name]} ${name}`)
-  // of a push that an erasure ended while its process slept, and its record had no answer, only the end is known
-  if (summary.users < users.size && !wasFrozen)
-    say(`push ${nth} counts ${summary.users} users, and names ${users.size}`)
-  if (request.what === 'all' && request.limit === undefined && summary.owed === 0 && summary.users > 300)
-    say(`push ${nth} counts ${summary.users} users`)
-  const keys = lines.flatMap((line) =>
-    line.type === 'delivery' && line.status !== 'pending' ? [line.idempotencyKey] : [],
-  )
-  // an end without an attempt is not counted by the run's row: lost with a failover, it comes and is told once more
-  if (new Set(keys).size < keys.length && !outcome.lost) say(`push ${nth} tells the end of a delivery twice`)
-}
-
 type Sign = { is: 'well' | 'down' | 'empty' | 'refuses'; status: number | undefined }
 
 function signOf({ told, gzip }: OnWire): Sign {
   if (told?.kind !== 'answer' || told.status >= 500) return { is: 'down', status: undefined }
-  if (told.status < 300) return { is: told.contentType === 'text/html' ? 'empty' : 'well', status: undefined }
+  if (told.status < 300) return { is: told.contentType ? 'empty' : 'well', status: undefined }
   return [408, 409, 425, 429].includes(told.status) || (gzip && told.status === 415)
     ? { is: 'well', status: undefined }
     : { is: 'refuses', status: told.status }

@@ -5,6 +5,7 @@ import type { HttpAnswer, HttpNoAnswer, HttpOutcome } from '../../src/http/excha
 import type { Random } from '../chaos/random.ts'
 import { remember } from './remember.ts'
 import type { Manner, Scenario } from './scenario.ts'
+import { findUsersOf, receiverKeyOf, type Whom } from './themes.ts'
 import type { World } from './world.ts'
 
 /** An attempt as the wire sees it. */
@@ -44,12 +45,16 @@ export class SimulatedReceiver {
   private tokens = 0
   private filledMs = 0
 
+  /** Requests that have no answer yet. */
+  private underWay = 0
+  private readonly failsFor: (whom: Whom) => ReadonlySet<string>
   private readonly tell: (text: () => string) => void
 
-  constructor(world: World, random: Random, manners: Scenario['receiver'], tell: (text: () => string) => void) {
+  constructor(world: World, random: Random, scenario: Scenario, tell: (text: () => string) => void) {
     this.world = world
     this.random = random
-    this.manners = manners
+    this.manners = scenario.receiver
+    this.failsFor = remember(JSON.stringify, (whom) => new Set([...findUsersOf(whom, scenario)].map(receiverKeyOf)))
     this.tell = tell
   }
 
@@ -79,8 +84,13 @@ export class SimulatedReceiver {
       toldMs: undefined,
       told: undefined,
     }
+    const manner = this.mannerFor(attempt)
+    if (manner.is === 'shortage' && this.underWay >= manner.most) {
+      this.world.after(1, () => answer(noAnswer('EMFILE', false), attempt))
+      return
+    }
     this.attempts.push(attempt)
-    const { manner } = this
+    this.underWay++
     const ms = Math.max(1, Math.round(manner.latencyMs * (0.5 + this.random.next())))
     const outcome = this.judge(manner, gzip, ms >= timeoutMs)
     attempt.arrived = outcome.kind === 'no-answer' ? outcome.sent : outcome.status < 300 || outcome.status === 409
@@ -89,7 +99,16 @@ export class SimulatedReceiver {
       () =>
         `  ${push} POST ${attempt.key.slice(0, 14)} ${attempt.receiverKey}${gzip ? ' gzip' : ''} -> ${describe(outcome)} after ${ms} ms`,
     )
-    this.world.after(isTimeout ? timeoutMs : Math.min(ms, timeoutMs), () => answer(outcome, attempt))
+    this.world.after(isTimeout ? timeoutMs : Math.min(ms, timeoutMs), () => {
+      this.underWay--
+      answer(outcome, attempt)
+    })
+  }
+
+  private mannerFor({ receiverKey }: OnWire): Manner {
+    const { manner } = this
+    if (manner.is !== 'fails for') return manner
+    return this.failsFor(manner.whom).has(receiverKey) ? manner.how : { ...manner, is: 'well' }
   }
 
   head(timeoutMs: number, answer: (outcome: HttpOutcome) => void): void {
@@ -108,6 +127,8 @@ export class SimulatedReceiver {
     if (manner.is === 'hangs' || isLate) return noAnswer('TIMEOUT', true)
     switch (manner.is) {
       case 'well':
+      case 'fails for':
+      case 'shortage':
         return answerOf(200, headers)
       case 'status':
         return answerOf(manner.status, asked(manner.retryAfter))
@@ -115,6 +136,8 @@ export class SimulatedReceiver {
         return noAnswer('ECONNRESET', true)
       case 'page':
         return answerOf(200, { contentType: 'text/html' })
+      case 'not ok':
+        return answerOf(200, { contentType: 'application/json', body: Buffer.from('{"ok":false}') })
       case 'plain alone':
         return answerOf(gzip ? 415 : 200, headers)
       case 'limited':

@@ -2,9 +2,12 @@
 import type { PushSettings } from '../../src/push/run-push.ts'
 import { type BadEnd, badEnds } from '../../src/push/whom/pass.ts'
 import { Random } from '../chaos/random.ts'
+import { type FaultTheme, faultThemes, makeThemed, type Whom } from './themes.ts'
 
 export interface Scenario {
   seed: number
+  /** What it was made from. */
+  theme?: Theme
   users: readonly SimulatedUser[]
   /** The places of the listings. */
   listings: readonly string[]
@@ -35,6 +38,12 @@ export type Manner = { latencyMs: number; gzip?: boolean } & (
   /** It takes the request and ends the connection. */
   | { is: 'breaks' }
   | { is: 'page' }
+  /** A success whose body says that it is none. */
+  | { is: 'not ok' }
+  /** It always fails for the same users. */
+  | { is: 'fails for'; whom: Whom; how: Manner }
+  /** Well; of the requests at once that go beyond `most`, none leaves the machine. */
+  | { is: 'shortage'; most: number }
   /** A share of the requests ends in another way; and `hangs` of them hang. */
   | { is: 'mixed'; share: number; other: OtherManner; status: number; hangs?: number }
   /** It takes no compressed delivery. */
@@ -81,11 +90,17 @@ const wide = (random: Random, min: number, max: number) => Math.round(min * (max
 const allPlaces = ['10001', '10002', '10003', '10004', '10005', '10006']
 
 /** What a run is about: some things happen together too rarely by chance. */
-const themes = [
+const chanceThemes = [
   ...(['anything', 'anything', 'anything', 'anything', 'one user', 'guard', 'newcomers', 'crowd'] as const),
-  ...(['aimed', 'aimed', 'aimed user', 'trouble', 'trouble', 'trouble of many', 'steady'] as const),
+  ...(['aimed', 'aimed', 'aimed user', 'trouble', 'trouble', 'steady'] as const),
 ]
-type Theme = (typeof themes)[number]
+type ChanceTheme = (typeof chanceThemes)[number]
+export type Theme = ChanceTheme | FaultTheme
+export const themes: readonly Theme[] = [...new Set(chanceThemes), ...faultThemes]
+/** Attempts that never left the machine count as made so far. */
+const mixedThemes = faultThemes.filter((one) => one !== 'shortage')
+/** A run in so many has a theme of faults that belong together. */
+const runsPerFaultTheme = 5
 
 /** Where it matters whether something happens before, within or after a statement. */
 const critical = [
@@ -97,15 +112,15 @@ const criticalInTrouble = ['takeTry', 'takeTry', 'takeTry', 'tellReceiver', 'rea
 
 class ScenarioMaker {
   private readonly random: Random
-  private readonly theme: Theme
+  private readonly theme: ChanceTheme
   private readonly places: readonly string[]
   private readonly users: number
   private readonly listings: number
   private readonly spanMs: number
 
-  constructor(random: Random) {
+  constructor(theme: ChanceTheme, random: Random) {
     this.random = random
-    this.theme = random.one(themes)
+    this.theme = theme
     this.users = this.countUsers()
     this.listings = this.theme === 'guard' ? random.from(4, 7) : random.from(1, 7)
     this.places = this.theme === 'guard' ? allPlaces.slice(0, 1) : allPlaces
@@ -116,17 +131,15 @@ class ScenarioMaker {
     const { random, theme } = this
     if (theme === 'crowd') return random.from(21, random.chance(0.1) ? 200 : 45)
     if (theme === 'steady') return random.from(25, random.chance(0.1) ? 120 : 60)
-    // so many that two processes have ranges of them
-    if (theme === 'trouble of many') return random.from(34, 50)
     if (theme === 'trouble') return random.chance(0.5) ? random.from(2, 6) : random.from(7, 30)
     if (theme === 'aimed user') return random.from(1, 2)
     return random.chance(0.85) ? random.from(1, 6) : random.from(7, 30)
   }
 
-  make(seed: number): Scenario {
+  make(): Omit<Scenario, 'seed'> {
     const { random, theme, users, listings, spanMs, places } = this
     const pushes = Array.from({ length: this.countPushes() }, () => this.makePush())
-    const phases = theme === 'steady' || theme === 'trouble of many' ? 1 : random.one([1, 1, 2, 3])
+    const phases = theme === 'steady' ? 1 : random.one([1, 1, 2, 3])
     const events = this.makeEvents(pushes)
     if (theme === 'anything' && random.chance(0.06))
       events.push({
@@ -134,7 +147,6 @@ class ScenarioMaker {
         atMs: random.from(50, spanMs),
       })
     return {
-      seed,
       users: Array.from({ length: users }, () => this.makeUser()),
       listings: Array.from({ length: listings }, () => random.one(places)),
       settings: this.makeSettings(),
@@ -152,7 +164,6 @@ class ScenarioMaker {
     if (theme === 'steady') return 1
     const isAlone = theme === 'one user' || theme === 'newcomers' || theme === 'aimed user'
     if (isAlone) return random.one([1, 1, 2])
-    if (theme === 'trouble of many') return random.one([2, 2, 3])
     return theme === 'trouble' ? random.one([2, 2, 3, 4]) : random.one([1, 1, 1, 2, 2, 2, 3, 4])
   }
 
@@ -160,7 +171,6 @@ class ScenarioMaker {
     const { random, theme } = this
     switch (theme) {
       case 'steady':
-      case 'trouble of many':
         return []
       case 'aimed':
       case 'aimed user':
@@ -229,7 +239,7 @@ class ScenarioMaker {
   private makeSettings(): Scenario['settings'] {
     const { random, theme } = this
     return {
-      timeoutMs: theme === 'trouble of many' ? 1_000 : random.one([1_000, 5_000, 10_000]),
+      timeoutMs: random.one([1_000, 5_000, 10_000]),
       retryDelayMs: theme === 'steady' ? random.one([10, 100, 300]) : random.one([0, 100, 1_000, 5_000]),
       concurrency: random.one(theme === 'steady' ? [1, 2, 4, 16, 16, 16, 16, 16] : [1, 2, 4, 16, 16, 64]),
       ratePerSecond: random.chance(0.1) ? wide(random, 1, 50) : undefined,
@@ -242,8 +252,7 @@ class ScenarioMaker {
   }
 
   private makeOutage(): number {
-    const { random, theme } = this
-    if (theme === 'trouble of many') return random.one([12_000, 60_000])
+    const { random } = this
     return random.one([
       0,
       12_000,
@@ -263,7 +272,7 @@ class ScenarioMaker {
         ? { is: 'mixed', share: random.one([0.03, 0.1]), other: 'status', status: 500, latencyMs }
         : // many second attempts beside one that hangs
           { is: 'mixed', share: 0.3, other: 'status', status: 425, hangs: random.one([0.02, 0.05]), latencyMs }
-    if (theme !== 'trouble' && theme !== 'trouble of many') return this.makeManner()
+    if (theme !== 'trouble') return this.makeManner()
     if (phase > 0 && random.chance(0.5)) return { is: 'well', latencyMs }
     return random.one<Manner>([
       ...[1, 2].map((): Manner => ({ is: 'status', status, latencyMs })),
@@ -304,7 +313,6 @@ class ScenarioMaker {
     const all = { what: 'all', force: false, atMs, accept } as const
     if (theme === 'newcomers') return all
     if (theme === 'steady') return { ...all, atMs: 0, accept: false }
-    if (theme === 'trouble of many') return { ...all, atMs: random.from(1, 30), accept: false }
     if (theme === 'trouble') {
       // an hour later the next try of a receiver that refuses is due
       const later = random.chance(0.4) ? 3_600_000 + random.from(-90_000, 90_000) : 0
@@ -366,4 +374,12 @@ class ScenarioMaker {
   }
 }
 
-export const makeScenario = (seed: number): Scenario => new ScenarioMaker(new Random('scenario', seed)).make(seed)
+/** `only`: that theme, whatever the seed would draw. */
+export function makeScenario(seed: number, only?: Theme): Scenario {
+  const random = new Random('scenario', seed)
+  const drawn = random.chance(1 / runsPerFaultTheme) ? random.one(mixedThemes) : random.one(chanceThemes)
+  const theme = only ?? drawn
+  const isOfFaults = (one: Theme): one is FaultTheme => (faultThemes as readonly Theme[]).includes(one)
+  const made = isOfFaults(theme) ? makeThemed(theme, random) : new ScenarioMaker(theme, random).make()
+  return { seed, theme, ...made }
+}

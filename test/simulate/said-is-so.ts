@@ -1,0 +1,113 @@
+/** Each number that a push tells is the number of lines, of rows of the ledger, and of requests at the receiver that it counts. */
+import { period } from './carry-out.ts'
+import { claimKey, type LedgerState } from './ledger-state.ts'
+import type { SimulatedProcess } from './process.ts'
+import type { Facts, Say } from './promises.ts'
+
+export function checkSummary(
+  { outcome }: Facts,
+  { nth, end, lines, request, wasFrozen }: SimulatedProcess,
+  say: Say,
+): void {
+  if (end?.is !== 'ended') return
+  const { summary } = end.end
+  const counts = { deliveries: 0, delivered: 0, failed: 0, unknown: 0, skipped: 0 }
+  const users = new Set<string>()
+  for (const line of lines) {
+    if ('user' in line && line.user && line.type !== 'warning') users.add(line.user)
+    if (line.type === 'skip' && line.user !== undefined) counts.skipped++
+    if (line.type !== 'delivery') continue
+    counts.deliveries++
+    if (line.status === 'delivered' || line.status === 'failed' || line.status === 'unknown') counts[line.status]++
+  }
+  for (const [name, count] of Object.entries(counts))
+    if (summary[name as keyof typeof counts] !== count)
+      say(`push ${nth} counts ${name} as ${summary[name as keyof typeof counts]} instead of ${count}`)
+  for (const name of ['users', 'already', 'elsewhere', 'owed'] as const)
+    if (summary[name] < 0) say(`push ${nth} counts ${summary[name]} ${name}`)
+  // of a push that an erasure ended while its process slept, and its record had no answer, only the end is known
+  if (summary.users < users.size && !wasFrozen)
+    say(`push ${nth} counts ${summary.users} users, and names ${users.size}`)
+  if (request.what === 'all' && request.limit === undefined && summary.owed === 0 && summary.users > 300)
+    say(`push ${nth} counts ${summary.users} users`)
+  const keys = lines.flatMap((line) =>
+    line.type === 'delivery' && line.status !== 'pending' ? [line.idempotencyKey] : [],
+  )
+  // an end without an attempt is not counted by the run's row: lost with a failover, it comes and is told once more
+  if (new Set(keys).size < keys.length && !outcome.lost) say(`push ${nth} tells the end of a delivery twice`)
+}
+
+/** The weekly deliveries of all users, as the ledger has them. */
+export interface Census {
+  /** Had their delivery, and all of it is over. */
+  already: number
+  /** By their e-mails: they have queries, and none of their deliveries has had an attempt. */
+  owed: ReadonlySet<string>
+}
+
+export function takeCensus({ users, claims, deliveries }: LedgerState): Census {
+  const [pending, tried] = [new Set<number>(), new Set<number>()]
+  for (const { userId, status, attempts, kind, period: of } of deliveries.values()) {
+    if (kind !== 'weekly' || of !== period) continue
+    if (status === 'pending') pending.add(userId)
+    if (status !== 'pending' || attempts > 0) tried.add(userId)
+  }
+  const owed = new Set<string>()
+  let already = 0
+  for (const { id, email, subscribed, places } of users.values()) {
+    if (!subscribed) continue
+    const isClaimed = claims.has(claimKey(`weekly:${period}`, email))
+    if (isClaimed && !pending.has(id)) already++
+    if (places.length > 0 && (!isClaimed || (pending.has(id) && !tried.has(id)))) owed.add(email)
+  }
+  return { already, owed }
+}
+
+/** Nothing but the receiver and other pushes, which all ended, has a part in what these pushes tell. */
+export function checkTold({ outcome, byKey, isSmooth }: Facts, say: Say): void {
+  const { processes, happened, lost, model, scenario } = outcome
+  if (!isSmooth || lost || processes.some(({ end }) => end?.is !== 'ended')) return
+  const isSpan = ({ startMs, endMs = startMs }: SimulatedProcess, from: number, to: number) =>
+    startMs <= to && endMs >= from
+  for (const process of processes) {
+    const { startMs, endMs = startMs, request } = process
+    const isAlone = processes.every((it) => it === process || !isSpan(it, startMs, endMs))
+    const isQuiet = happened.every(({ atMs, event }) => atMs < startMs || atMs > endMs || event.is === 'stop')
+    const isWhole = request.what === 'all' && !request.force && request.limit === undefined
+    if (isAlone && isQuiet && isWhole && scenario.events.every(({ is }) => is !== 'lock')) checkAlone(process, say)
+  }
+  if (scenario.events.some(({ is }) => is !== 'stop')) return
+  const told = new Map<string, string[]>()
+  for (const { lines } of processes)
+    for (const line of lines) {
+      if (line.type !== 'delivery' || line.status === 'pending') continue
+      const { idempotencyKey: key = '', status, attempts } = line
+      told.set(key ?? '', [...(told.get(key ?? '') ?? []), status])
+      const made = byKey.get(key ?? '')?.length ?? 0
+      if (attempts !== made) say(`${key} is told with ${attempts} attempts, and was ${made} times on the wire`)
+    }
+  for (const { key, status } of model.state.deliveries.values()) {
+    const ends = told.get(key)?.join() ?? ''
+    if (ends !== (status === 'pending' ? '' : status)) say(`${key} is ${status}, and told as: ${ends}`)
+  }
+}
+
+/** Of a push that took attempts back their users are owed: not kept yet. */
+const isOwedCounted = false
+
+function checkAlone({ end, lines, censusBefore, censusAfter, nth }: SimulatedProcess, say: Say): void {
+  if (end?.is !== 'ended' || censusAfter === undefined) return
+  const { owed } = censusAfter
+  const users = new Set(owed)
+  for (const line of lines) {
+    // of a user who was removed meanwhile nothing else is known
+    if (line.type === 'delivery') users.add(line.user ?? `${line.idempotencyKey}`)
+    if (line.type === 'skip' && line.user) users.add(line.user)
+  }
+  const expected = { already: censusBefore.already, elsewhere: 0, users: users.size, owed: owed.size }
+  for (const [name, count] of Object.entries(expected)) {
+    const told = end.end.summary[name as keyof typeof expected]
+    if (told !== count && (isOwedCounted || (name !== 'users' && name !== 'owed')))
+      say(`push ${nth}, alone, counts ${told} ${name} instead of ${count}`)
+  }
+}
