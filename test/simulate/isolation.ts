@@ -12,13 +12,23 @@ import { findUsersOf } from './themes.ts'
 /** Nothing is wrong with the others in such a world. */
 const sparesSome: readonly Manner['is'][] = ['well', 'fails for', 'plain alone', 'shortage']
 
+const isEmpty = ({ is }: Manner) => is === 'page' || is === 'not ok'
+
 /** Whole weekly pushes that ran to their end while nothing but that happened; undefined: there was more. */
 function findWholePushes({ outcome }: Facts): readonly SimulatedProcess[] | undefined {
   const { scenario, processes, pushes } = outcome
-  if (scenario.events.some(({ is }) => is !== 'stop')) return undefined
+  if (scenario.events.some(({ is }) => is !== 'stop') || scenario.users.some((it) => it.leadsBefore)) return undefined
   const some = processes.slice(0, pushes).filter(({ wasStopped }) => !wasStopped)
-  const isWhole = ({ request, end, foundTrouble }: SimulatedProcess) =>
-    request.what === 'all' && request.limit === undefined && end?.is === 'ended' && !foundTrouble
+  // where few first attempts are left, two that end alike are trouble, however many second ones are due
+  const isFirst = some.length === pushes
+  if (!isFirst && scenario.receiver.some(({ manner }) => manner.is === 'fails for' && isEmpty(manner.how)))
+    return undefined
+  const isWhole = ({ request, end, foundTrouble, censusBefore }: SimulatedProcess) =>
+    request.what === 'all' &&
+    request.limit === undefined &&
+    end?.is === 'ended' &&
+    !foundTrouble &&
+    (isFirst || censusBefore.owed.size >= alikeInARow)
   const startMs = Math.min(...some.map((it) => it.startMs))
   const manners = scenario.receiver.filter((_, n) => (scenario.receiver[n + 1]?.atMs ?? Infinity) > startMs)
   const isInTime = (it: Manner) => 2 * it.latencyMs < (scenario.settings.timeoutMs ?? 0)
@@ -64,7 +74,7 @@ function checkGoingOn(
   say: Say,
 ) {
   if (notes.some((note) => note.startsWith('The receiver is down'))) return
-  const standsMsMax = settings.retryDelayMs + 3_000
+  const standsMsMax = settings.retryDelayMs + 5_000
   let busyUntil = startMs
   for (const [atMs, untilMs] of [
     ...(byPush.get(nth) ?? []).map((it) => [it.atMs, it.toldMs ?? it.atMs]),
@@ -79,7 +89,7 @@ function checkGoingOn(
 }
 
 /** A push ends where a receiver is down, or only asks for less. */
-export function checkPatience({ byPush, isSmooth }: Facts, process: SimulatedProcess, say: Say): void {
+export function checkPatience({ byPush, isSmooth, outcome }: Facts, process: SimulatedProcess, say: Say): void {
   const { nth, startMs, endMs = startMs, settings, end } = process
   if (!isSmooth || settings.outageMs === 0 || settings.ratePerSecond !== undefined || end?.is !== 'ended') return
   const isNothing = ({ told }: OnWire) => told?.kind !== 'answer' || told.status >= 500 || told.status === 429
@@ -87,6 +97,10 @@ export function checkPatience({ byPush, isSmooth }: Facts, process: SimulatedPro
   const last = own.findLastIndex((attempt) => !isNothing(attempt))
   if (own.length === 0 || (last >= 0 && !isTaken(own[last] as OnWire))) return
   const tookMs = endMs - Math.max(startMs, own[last]?.toldMs ?? startMs)
-  const mostMs = settings.outageMs + retryAfterMsMax + (alikeInARow + 2) * settings.timeoutMs
+  // one that learns of the trouble from another waits anew
+  const waits = outcome.processes.some((it) => it !== process && it.startMs <= endMs && (it.endMs ?? 0) > startMs)
+    ? 2
+    : 1
+  const mostMs = waits * settings.outageMs + retryAfterMsMax + (alikeInARow + 2) * settings.timeoutMs
   if (tookMs > mostMs) say(`push ${nth} goes on for ${Math.round(tookMs / 1_000)} s although nothing is taken`)
 }

@@ -18,9 +18,6 @@ import type { SimulatedProcess } from './process.ts'
 import type { OnWire } from './receiver.ts'
 import { checkSummary, checkTold } from './said-is-so.ts'
 
-/** Promises that pushes do not keep yet are not checked. */
-const isKept = { isolation: false, patience: false }
-
 /** The promises that were broken, as sentences; none: all is well. */
 export function findBroken(outcome: Outcome): string[] {
   const broken: string[] = []
@@ -38,7 +35,7 @@ export function findBroken(outcome: Outcome): string[] {
     checkEnd(facts, process, say)
     checkSummary(facts, process, say)
     if (heeds(process)) checkReceiver(facts, process, say)
-    if (isKept.patience && heeds(process)) checkPatience(facts, process, say)
+    if (heeds(process)) checkPatience(facts, process, say)
     checkPace(facts, process, say)
     checkPunctuality(facts, process, say)
   }
@@ -47,7 +44,7 @@ export function findBroken(outcome: Outcome): string[] {
   checkTries(facts, say)
   if (!outcome.lost) checkLedger(facts, say)
   checkCalm(facts, say)
-  if (isKept.isolation) checkIsolation(facts, say)
+  checkIsolation(facts, say)
   checkTold(facts, say)
   return broken
 }
@@ -201,7 +198,8 @@ function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void 
       return
     }
   }
-  checkOutage(own, told, process, say)
+  // where the others are served, those who are left fail alike
+  if (outcome.scenario.receiver.every(({ manner }) => manner.is !== 'fails for')) checkOutage(own, told, process, say)
 }
 
 /** Once 20 first attempts in a row got no answer below 500, the next ones come one by one, 10 s apart at least. */

@@ -28,7 +28,7 @@ export function checkSummary(
   // of a push that an erasure ended while its process slept, and its record had no answer, only the end is known
   if (summary.users < users.size && !wasFrozen)
     say(`push ${nth} counts ${summary.users} users, and names ${users.size}`)
-  if (request.what === 'all' && request.limit === undefined && summary.owed === 0 && summary.users > 300)
+  if (request.what === 'all' && request.limit === undefined && summary.owed === 0 && summary.users > 400)
     say(`push ${nth} counts ${summary.users} users`)
   const keys = lines.flatMap((line) =>
     line.type === 'delivery' && line.status !== 'pending' ? [line.idempotencyKey] : [],

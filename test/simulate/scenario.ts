@@ -97,8 +97,6 @@ const chanceThemes = [
 type ChanceTheme = (typeof chanceThemes)[number]
 export type Theme = ChanceTheme | FaultTheme
 export const themes: readonly Theme[] = [...new Set(chanceThemes), ...faultThemes]
-/** Attempts that never left the machine count as made so far. */
-const mixedThemes = faultThemes.filter((one) => one !== 'shortage')
 /** A run in so many has a theme of faults that belong together. */
 const runsPerFaultTheme = 5
 
@@ -377,7 +375,7 @@ class ScenarioMaker {
 /** `only`: that theme, whatever the seed would draw. */
 export function makeScenario(seed: number, only?: Theme): Scenario {
   const random = new Random('scenario', seed)
-  const drawn = random.chance(1 / runsPerFaultTheme) ? random.one(mixedThemes) : random.one(chanceThemes)
+  const drawn = random.chance(1 / runsPerFaultTheme) ? random.one(faultThemes) : random.one(chanceThemes)
   const theme = only ?? drawn
   const isOfFaults = (one: Theme): one is FaultTheme => (faultThemes as readonly Theme[]).includes(one)
   const made = isOfFaults(theme) ? makeThemed(theme, random) : new ScenarioMaker(theme, random).make()
