@@ -12,23 +12,15 @@ import { findUsersOf } from './themes.ts'
 /** Nothing is wrong with the others in such a world. */
 const sparesSome: readonly Manner['is'][] = ['well', 'fails for', 'plain alone', 'shortage']
 
-const isEmpty = ({ is }: Manner) => is === 'page' || is === 'not ok'
-
 /** Whole weekly pushes that ran to their end while nothing but that happened; undefined: there was more. */
 function findWholePushes({ outcome }: Facts): readonly SimulatedProcess[] | undefined {
   const { scenario, processes, pushes } = outcome
   if (scenario.events.some(({ is }) => is !== 'stop') || scenario.users.some((it) => it.leadsBefore)) return undefined
   const some = processes.slice(0, pushes).filter(({ wasStopped }) => !wasStopped)
-  // where few first attempts are left, two that end alike are trouble, however many second ones are due
-  const isFirst = some.length === pushes
-  if (!isFirst && scenario.receiver.some(({ manner }) => manner.is === 'fails for' && isEmpty(manner.how)))
-    return undefined
-  const isWhole = ({ request, end, foundTrouble, censusBefore }: SimulatedProcess) =>
-    request.what === 'all' &&
-    request.limit === undefined &&
-    end?.is === 'ended' &&
-    !foundTrouble &&
-    (isFirst || censusBefore.owed.size >= alikeInARow)
+  // beside second attempts that are due, few first ones decide: their users are not drawn from all
+  if (some.length < pushes) return undefined
+  const isWhole = ({ request, end, foundTrouble }: SimulatedProcess) =>
+    request.what === 'all' && request.limit === undefined && end?.is === 'ended' && !foundTrouble
   const startMs = Math.min(...some.map((it) => it.startMs))
   const manners = scenario.receiver.filter((_, n) => (scenario.receiver[n + 1]?.atMs ?? Infinity) > startMs)
   const isInTime = (it: Manner) => 2 * it.latencyMs < (scenario.settings.timeoutMs ?? 0)
