@@ -62,7 +62,6 @@ export class SimulatedProcess {
   /** When it began, and when it had ended. */
   readonly censusBefore: Census
   censusAfter: Census | undefined
-  wasFrozen = false
   wasStopped = false
   private readonly around: Surroundings
   private readonly stopping = new AbortController()
@@ -170,7 +169,6 @@ export class SimulatedProcess {
 
   freeze(forMs: number): void {
     if (this.isDead) return
-    this.wasFrozen = true
     this.frozenUntil = Math.max(this.frozenUntil, this.around.world.now + forMs)
   }
 
