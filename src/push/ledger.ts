@@ -13,7 +13,7 @@ import type { CountingRun, EndToRecord, OpenRun, Run, RunToStart, VerdictToRecor
 import type { LeadInBody, LeadWithJson } from '../leads/lead-store.ts'
 import type { Live } from '../matching/listed.ts'
 import type { UserPlan } from './database/planner.ts'
-import type { UsersOfPass } from './database/users-left.ts'
+import type { Unreached, UsersOfPass } from './database/users-left.ts'
 import type { Write } from './receiver/health.ts'
 import type { KnownPace } from './receiver/pace.ts'
 import type { KnownTrouble, Trouble } from './receiver/trouble.ts'
@@ -60,6 +60,8 @@ export interface UserStore {
   countOfPass(pass: Pass, except: readonly number[], counted: readonly number[]): Promise<UsersOfPass>
   /** How many users have a delivery that a live process other than `workerIds` is working on, besides those in its ranges. */
   countElsewhere(passes: readonly Pass[], workerIds: readonly number[]): Promise<number>
+  /** Users whose delivery this run, or one that it goes on with, has begun without an attempt. */
+  countUnreached(of: Unreached): Promise<{ users: number; uncounted: number }>
   /** The e-mails of subscribed users without queries and without a claim in `scope`. */
   findWithoutQueries(scope: string): AsyncGenerator<string>
   /** Users who are owed a subscription push, the oldest first, in pages; with `untilNone` until a look finds nobody. */

@@ -86,8 +86,6 @@ export class Tally {
   failed = 0
   unknown = 0
   pending = 0
-  /** Users whose delivery was recorded ahead, and taken back without an attempt. */
-  unreached = 0
   skipped = 0
   leads = 0
   bytes = 0
@@ -99,6 +97,5 @@ export class Tally {
     this.leads += line.leads
     this.bytes += line.bytes
     if (line.status !== 'planned') this[line.status]++
-    if (line.status === 'pending' && line.attempts === 0 && line.part === 1) this.unreached++
   }
 }

@@ -40,6 +40,8 @@ class PushRun {
   private guard: RunFacts['guard'] = 'lets'
   /** Users who are held back, and whom an earlier run has reported. */
   private heldAgain = 0
+  /** Users whose delivery is begun, and has had no attempt. */
+  private unreached = 0
   private loop: PushLoop | undefined
   /** `startedAt`: when it was begun, by its clock. */
   constructor(context: RunContext, worker: Worker, run: Run, startedAt: number) {
@@ -152,7 +154,7 @@ class PushRun {
     this.loop = new PushLoop(this.tools, this.pushes(isAgain))
     const end = await this.loop.run()
     // a process with a range of users may have died while attempts were under way, and new users may have come
-    await this.countLeft()
+    await this.countLeft(end)
     return end
   }
 
@@ -184,10 +186,16 @@ class PushRun {
   }
 
   /** Counts the users whom this run left owed, and those whom other processes are working on, on a server that has all its records. */
-  private async countLeft(): Promise<void> {
+  private async countLeft(loop: LoopEnd): Promise<void> {
     const { agenda, scope } = this
-    const { ledger, worker, users } = this.tools
+    const { ledger, worker, users, run } = this.tools
     const left = await agenda.count(worker.ids, users.remembered)
+    if (loop.is !== 'done') {
+      const of = { takeover: scope.takeover, passes: agenda.passes, runId: run.id, counted: users.remembered }
+      const unreached = await ledger.users.countUnreached(of)
+      this.unreached = unreached.users
+      left.uncounted += unreached.uncounted
+    }
     if (scope.left === 'asked') left.free = users.leftOwed.size
     else left.elsewhere += await ledger.users.countElsewhere(agenda.passes, worker.ids)
     this.counted = left
@@ -236,7 +244,7 @@ class PushRun {
       // another server answers: it is counted anew, if that server has the records of the run
       worker.distrust()
       await ledger.rideOut(() => worker.renew())
-      await this.countLeft()
+      await this.countLeft(loop)
     }
   }
 
@@ -275,7 +283,7 @@ class PushRun {
   }
 
   private summarize({ left, heldUsers, heldAgain }: RunFacts, already: number): SummaryLine {
-    const { deliveries, delivered, failed, unknown, skipped, unreached, leads, bytes } = this.tally
+    const { deliveries, delivered, failed, unknown, skipped, leads, bytes } = this.tally
     const counted = { skipped, heldUsers: heldUsers - heldAgain, uncounted: left.uncounted }
     const { named } = this.scope
     const { run, users, planned, clock, receiver } = this.tools
@@ -291,7 +299,7 @@ class PushRun {
       skipped,
       already,
       elsewhere: left.elsewhere,
-      owed: left.free + unreached,
+      owed: left.free + this.unreached,
       leads,
       bytes,
       seconds: Math.round(clock.now() - this.startedAt) / 1_000,

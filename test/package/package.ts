@@ -144,7 +144,7 @@ test('the data of an older PostgreSQL go on in the newer one, by a backup and a 
   ends(await installed.run(older, ['integrations', 'create', '--user', 'austin@example.com'], then))
 
   const refused = await installed.run(installed.program, ['status'], then)
-  ends(refused, 2)
+  ends(refused, 3)
   assert.match(refused.stderr, /is of PostgreSQL 17, this program's is 18\.\n.*db backup FILE.*\n?.*db restore FILE/)
 
   ends(await installed.run(older, ['db', 'url'], then))

@@ -337,12 +337,22 @@ async function collect<T>(pages: AsyncIterable<T>): Promise<T[]> {
 
 const usersOf: Choice = (hand) => {
   const { random, pass, workerIds } = hand
-  switch (random.from(0, 8)) {
+  switch (random.from(0, 9)) {
     case 0: {
       const counted = hand.users.map(({ id }) => id)
       return answer('users.countOfPass', { pass, workerIds, counted }, ({ ledger }) =>
         ledger.users.countOfPass(pass, workerIds, counted),
       )
+    }
+    case 9: {
+      const passes = random.one([[], [pass], [pass, hand.pass]])
+      const of = {
+        takeover: hand.takeover,
+        passes,
+        runId: hand.begun?.run.id ?? 999,
+        counted: hand.users.map(({ id }) => id),
+      }
+      return answer('users.countUnreached', of, ({ ledger }) => ledger.users.countUnreached(of))
     }
     case 1: {
       const passes = random.one([[], [pass], [pass, hand.pass]])

@@ -310,6 +310,23 @@ export class LedgerModel {
     return [...new Set(inHand.map(({ userId }) => userId))].filter((id) => !isInRange(state.users.get(id))).length
   }
 
+  countUnreached({ takeover, passes, runId, counted }: Parameters<UserStore['countUnreached']>[0]) {
+    const { is, state } = this
+    const ofPush = (d: DeliveryRow) =>
+      this.deliveries((e) => e.runId === d.runId && e.userId === d.userId && e.kind === d.kind)
+    const found = this.deliveries(
+      (d) =>
+        state.users.has(d.userId) &&
+        is.isWanted(d) &&
+        (d.runId === runId || is.isAbandoned(d, takeover)) &&
+        ofPush(d).every((e) => e.status === 'pending' && e.attempts === 0) &&
+        !passes.some((pass) => is.isOwedBy(pass, state.users.get(d.userId) as UserRow)),
+    )
+    const users = (some: readonly DeliveryRow[]) => new Set(some.map(({ userId }) => userId)).size
+    const uncounted = found.filter((d) => d.runId !== runId && !counted.includes(d.userId))
+    return { users: users(found), uncounted: users(uncounted) }
+  }
+
   findWithoutQueries(scope: string): string[] {
     const { is } = this
     return this.subscribed

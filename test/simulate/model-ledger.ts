@@ -48,6 +48,7 @@ export function modelLedger(model: LedgerModel, way: Way): Ledger {
   const users: UserStore = {
     countOfPass: (...of) => surely('countOfPass', () => model.countOfPass(...of)),
     countElsewhere: (...of) => surely('countElsewhere', () => model.countElsewhere(...of)),
+    countUnreached: (of) => surely('countUnreached', () => model.countUnreached(of)),
     async *findWithoutQueries(scope) {
       yield* await surely('findWithoutQueries', () => model.findWithoutQueries(scope))
     },

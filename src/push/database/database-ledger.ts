@@ -26,7 +26,7 @@ import type { AttemptStore, Ledger, PlanSource, RunStore, UserStore } from '../l
 import { findWeek } from './find-week.ts'
 import { Planner } from './planner.ts'
 import { databaseReceiver } from './receivers.ts'
-import { countUsersElsewhere, countUsersOfPass } from './users-left.ts'
+import { countUnreached, countUsersElsewhere, countUsersOfPass } from './users-left.ts'
 import {
   drawUsers,
   findRemoved,
@@ -61,6 +61,7 @@ const runsOf = (db: Database): RunStore => ({
 const usersOf = (db: Database): UserStore => ({
   countOfPass: (pass, except, counted) => countUsersOfPass(db, pass, except, counted),
   countElsewhere: (passes, workerIds) => countUsersElsewhere(db, passes, workerIds),
+  countUnreached: (of) => countUnreached(db, of),
   findWithoutQueries: (scope) => findUsersWithoutQueries(db, scope),
   findOwedSubscription: (untilNone) => findUsersOwedSubscription(db, untilNone),
   findRemoved: (users) => rideOut(() => findRemoved(db, users)),

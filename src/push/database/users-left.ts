@@ -5,7 +5,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
-import { isElsewhere } from '../../deliveries/ledger.ts'
+import { isAbandoned, isElsewhere, isWanted, type Takeover } from '../../deliveries/ledger.ts'
 import { periodBegins } from '../../deliveries/runs.ts'
 import type { Pass } from '../whom/pass.ts'
 import { hasQueries, isClaimed, isHeld, isMeant, isOwedBy, type NarrowedPass } from './users-to-serve.ts'
@@ -137,4 +137,33 @@ export async function countUsersElsewhere(
     `.execute(db),
   )
   return rows[0]?.n ?? 0
+}
+
+export interface Unreached {
+  takeover: Takeover
+  /** Their users who are still owed count there. */
+  passes: readonly Pass[]
+  /** The run that counts. It has counted the users of its own deliveries, and `counted`. */
+  runId: number
+  counted: readonly number[]
+}
+
+/** Counts the users whose delivery a run has begun, this one or one that it goes on with, and none of which has had an attempt. */
+export async function countUnreached(
+  db: Database,
+  { takeover, passes, runId, counted }: Unreached,
+): Promise<{ users: number; uncounted: number }> {
+  const isOwed = sql.join([sql`false`, ...passes.map(isOwedBy)], sql` or `)
+  const { rows } = await rideOut(() =>
+    sql<{ users: number; uncounted: number }>`
+      select count(distinct d.user_id) as users,
+        count(distinct d.user_id) filter (where d.run_id <> ${runId} and d.user_id <> all (${counted})) as uncounted
+      from deliveries d join users u on u.id = d.user_id
+      where d.status = 'pending' and d.attempts = 0 and ${isWanted} and (d.run_id = ${runId} or ${isAbandoned(takeover)})
+        and not exists (select from deliveries e where e.run_id = d.run_id and e.user_id = d.user_id and e.kind = d.kind
+          and (e.attempts > 0 or e.status <> 'pending') offset 0)
+        and not (${isOwed})
+    `.execute(db),
+  )
+  return rows[0] ?? { users: 0, uncounted: 0 }
 }
