@@ -19,16 +19,20 @@ async function openSpinner({ stdout, stderr, env, log, out }: CommandIo): Promis
   return ora({ stream: stderr, discardStdin: false })
 }
 
-/** Shows the result of `text`, which is given the room on the line, until it, or the command, ends. Undefined shows nothing yet. */
+/**
+ * Shows the result of `text`, which is given the room on the line, until it, or the command, ends; off a terminal that of `logText`.
+ * Undefined shows nothing yet.
+ */
 export async function startProgress(
   io: CommandIo,
   text: (columns: number) => string | undefined,
+  logText: () => string | undefined = () => text(Number.POSITIVE_INFINITY),
 ): Promise<CommandIo['progress']> {
   const { progress } = io
   progress.stop()
   const spinner = await openSpinner(io)
   const render = () => {
-    const shown = text(spinner ? (io.stderr.columns ?? 0) - besideChars : Number.POSITIVE_INFINITY)
+    const shown = spinner ? text((io.stderr.columns ?? 0) - besideChars) : logText()
     if (shown === undefined) return
     if (!spinner) io.log.info(shown)
     else if (spinner.isSpinning) spinner.text = shown

@@ -63,3 +63,18 @@ test('it says what it waits for, and for how long; a narrow terminal drops the l
   assert.doesNotMatch(progress.text(wide), /waiting/)
   for (let columns = 1; columns < 80; columns++) assert.ok(progress.text(columns).length <= columns, `${columns}`)
 })
+
+// Off a terminal an outage of ten minutes printed 60 lines.
+test('a log has no line while it waits, or while nobody was served since the last one', () => {
+  const progress = count(3)
+  assert.equal(progress.logText(), undefined)
+  progress.add(delivery())
+  nowMs = 10_000
+  assert.match(progress.logText() ?? '', /^1 of 3 users, /)
+  assert.equal(progress.logText(), undefined)
+  progress.add(delivery())
+  progress.waits('the receiver')
+  assert.equal(progress.logText(), undefined)
+  progress.waits(undefined)
+  assert.match(progress.logText() ?? '', /^2 of 3 users, /)
+})

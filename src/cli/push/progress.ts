@@ -13,6 +13,7 @@ export class ProgressCount {
   private total: number | undefined
   private allowed: number | undefined
   private done = 0
+  private logged = 0
   private undelivered = 0
   private toTryAgain = 0
   private waiting: { for: string; sinceMs: number } | undefined
@@ -70,6 +71,13 @@ export class ProgressCount {
     while (pieces.length > 1 && pieces.join(', ').length > columns) pieces.pop()
     const text = pieces.join(', ')
     return text.length > columns ? `${text.slice(0, Math.max(0, columns - 1))}…` : text
+  }
+
+  /** For a log, which has the beginning and the end of each wait already: nothing unless users were served since the last time. */
+  logText(): string | undefined {
+    if (this.waiting || this.done === this.logged) return undefined
+    this.logged = this.done
+    return this.text(Number.POSITIVE_INFINITY)
   }
 
   /** Users a second. */

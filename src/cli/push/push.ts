@@ -50,7 +50,10 @@ export async function push(
     readSettings()
     await ping?.start()
     const exitCode = await open(async (opened, settings) => {
-      io.log.info(`Database: ${opened.description}`)
+      const opening = `Database: ${opened.description}`
+      // cron would mail it each hour
+      const isQuiet = options.resume && io.stderr.isTTY !== true
+      if (!isQuiet) io.log.info(opening)
       const vault = await openVault(opened.db, settings)
       if (options.force && !options.yes) await agreeToForce(io, opened.db, settings, options.limit)
       const { request, notSubscribed } = await findRequest(io, opened.db, options)
@@ -60,6 +63,7 @@ export async function push(
         metrics,
         ping,
         notSubscribed,
+        ...(isQuiet && { opening }),
       })
     })
     forget?.()
@@ -123,6 +127,8 @@ interface PushContext {
   ping?: Ping | undefined
   /** The user whom `push --failed` would not serve. */
   notSubscribed?: string | undefined
+  /** What it says before the first thing that happens, if anything does. */
+  opening?: string | undefined
 }
 
 /** Runs a push with its output: lines, progress, log and metrics. */
@@ -131,18 +137,22 @@ export async function sendPush(
   { db }: { db: Database },
   settings: PushSettings,
   request: PushRequest,
-  { vault, accept, metrics, ping, notSubscribed }: PushContext,
+  { vault, accept, metrics, ping, notSubscribed, opening }: PushContext,
 ): Promise<ExitCode> {
   boundHeap()
   const http = createHttp(settings)
-  const view = await createPushView(io, { single: request.what === 'user' && !request.further, notSubscribed })
+  const single = request.what === 'user' && !request.further
+  const view = await createPushView(io, { single, notSubscribed, opening })
   const stop = io.stops.listen((signal) => {
     view.reporter.waits('what is under way')
     io.log.info(
       `${signal}: finishing the attempts under way, and beginning nothing new; a second signal stops at once.`,
     )
   })
-  const forget = onCommitsHang((hangs) => view.reporter.waits(hangs ? 'a synchronous standby' : undefined))
+  const forget = onCommitsHang((hangs) => {
+    view.reporter.waits(hangs ? 'a synchronous standby' : undefined)
+    view.reporter.note(hangs ? 'Commits wait for a synchronous standby.' : 'Commits go on: the standby answers.')
+  })
   try {
     const reporter = tellAll(view.reporter, ...[metrics, ping].filter((each) => each !== undefined))
     const end = await runPush({ db, http, vault, settings, request, accept, reporter, stop: stop.signal })

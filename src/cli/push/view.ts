@@ -27,6 +27,13 @@ export interface PushView {
   end(end: PushEnd): Promise<void>
 }
 
+interface ViewOptions {
+  single: boolean
+  notSubscribed?: string | undefined
+  /** Said before the first thing that happens: a push with nothing to do then prints nothing. */
+  opening?: string | undefined
+}
+
 const isTrouble = ({ status }: DeliveryLine) => status === 'failed' || status === 'unknown'
 
 /** For so many deliveries that have not ended the last message is kept. */
@@ -45,8 +52,13 @@ export function describeLine(line: Exclude<PushLine, SummaryLine>, answer?: stri
 
 export async function createPushView(
   io: CommandIo,
-  { single, notSubscribed }: { single: boolean; notSubscribed?: string | undefined },
+  { single, notSubscribed, opening }: ViewOptions,
 ): Promise<PushView> {
+  let untold = opening
+  const tellOpening = () => {
+    if (untold !== undefined) io.log.info(untold)
+    untold = undefined
+  }
   const count = new ProgressCount()
   const causes = new CauseTally(usersShown)
   const answers = new Map<string, string>()
@@ -58,7 +70,11 @@ export async function createPushView(
   // delivered ones never take the lines of failed ones
   const shown = { delivery: 0, trouble: 0, skip: 0, warning: 0 }
   const showsAll = single || io.stdout.isTTY === true
-  const progress = await startProgress(io, (columns) => count.text(columns))
+  const progress = await startProgress(
+    io,
+    (columns) => count.text(columns),
+    () => count.logText(),
+  )
   const show = (line: Exclude<PushLine, SummaryLine>, answer: string | undefined): void => {
     const type = line.type === 'delivery' && isTrouble(line) ? 'trouble' : line.type
     const isShown = (type !== 'delivery' || showsAll) && ++shown[type] <= shownMax
@@ -67,16 +83,21 @@ export async function createPushView(
   const reporter: PushReporter = {
     line(line) {
       if (line.type === 'summary') return
+      tellOpening()
       count.add(line)
       const answer = line.type === 'delivery' ? takeAnswer(line.idempotencyKey) : undefined
       if (line.type === 'delivery' && isTrouble(line)) causes.add({ ...line, answer })
       show(line, answer)
     },
-    note: (text) => io.log.warn(text),
+    note(text) {
+      tellOpening()
+      io.log.warn(text)
+    },
     waits: (what) => count.waits(what),
     pace: (ratePerSecond) => count.setPace(ratePerSecond),
     total: (users) => count.setTotal(users),
     attempt(attempt) {
+      tellOpening()
       count.noteAttempt(attempt)
       const { runId, idempotencyKey, durationMs, httpStatus, error, answer } = attempt
       if (answer === undefined) answers.delete(idempotencyKey)
@@ -97,9 +118,11 @@ export async function createPushView(
       progress.stop()
       const { summary } = end
       const steps = adviseOn(troublesOf(end, notSubscribed))
+      const isNothing = untold !== undefined && end.ok
+      if (!isNothing) tellOpening()
       if (io.out.isJson) return await io.out.json({ ...summary, ...(steps.length > 0 && { advice: toAdvice(steps) }) })
       // an earlier run has reported all of it
-      if (end.toldBefore) return
+      if (isNothing || end.toldBefore) return
       const unshown = Object.values(shown).reduce((sum, lines) => sum + Math.max(0, lines - shownMax), 0)
       await io.out.more(unshown)
       await writeSummary(io, summary)
