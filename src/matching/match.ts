@@ -21,7 +21,7 @@ export interface SearchToMatch {
 }
 
 /** Shorter than the limit for a silent database, so that a slow search is not taken for one. */
-const statementMsMax = 20_000
+export const statementMsMax = 20_000
 /** The first stretch holds so many leads; each later one spans four times the ids of the one before. */
 const firstStretchLeads = 8_000
 const stretchGrowth = 4
@@ -141,33 +141,38 @@ const selectOfPlace = (live: Live, column: PlaceColumn) => sql`
 const otherIsThere = (column: PlaceColumn) =>
   column === 'city_key' ? sql<boolean>`other.city_key = p.place` : undefined
 
-/** Maps each place to its newest 300 leads; a place without leads is left out. */
+/** Maps each place to its newest 300 leads; a place without leads is left out. Throws `failed` when a statement takes longer than `msMax`. */
 export function findNewestByPlace(
   db: Database,
   places: readonly string[],
   live: Live,
-  limit: number = leadsPerQueryMax,
+  msMax: number = statementMsMax,
 ): Promise<Map<string, Newest>> {
-  return withSettings(db, async (transaction) => {
-    const found = new Map<string, Newest>()
-    for (const { column, keys } of splitPlaces([...new Set(places)])) {
-      const listings = selectOfPlace(live, column)
-      const find = (some: readonly string[], candidatesMax: number | null) =>
-        sql<NewestRow & { place: string }>`
+  const limit = leadsPerQueryMax
+  return withSettings(
+    db,
+    async (transaction) => {
+      const found = new Map<string, Newest>()
+      for (const { column, keys } of splitPlaces([...new Set(places)])) {
+        const listings = selectOfPlace(live, column)
+        const find = (some: readonly string[], candidatesMax: number | null) =>
+          sql<NewestRow & { place: string }>`
           select p.place, newest.ids, newest.left_out, newest.candidates from unnest(${some}::text[]) as p (place)
           cross join lateral (${selectNewest(live, listings, limit, candidatesMax, otherIsThere(column))}) newest
           where newest.ids is not null
         `.execute(transaction)
-      const { rows } = await find(keys, enoughFor(limit))
-      for (const row of rows) found.set(row.place, readNewest(row))
-      const lacking = rows.filter(({ place, candidates }) => lacks(found.get(place) as Newest, limit, candidates))
-      if (lacking.length > 0) {
-        const all = await find(lacking.map(({ place }) => place), null) // biome-ignore format: one line
-        for (const row of all.rows) found.set(row.place, readNewest(row))
+        const { rows } = await find(keys, enoughFor(limit))
+        for (const row of rows) found.set(row.place, readNewest(row))
+        const lacking = rows.filter(({ place, candidates }) => lacks(found.get(place) as Newest, limit, candidates))
+        if (lacking.length > 0) {
+          const all = await find(lacking.map(({ place }) => place), null) // biome-ignore format: one line
+          for (const row of all.rows) found.set(row.place, readNewest(row))
+        }
       }
-    }
-    return found
-  })
+      return found
+    },
+    msMax,
+  )
 }
 
 /** SQL: the leads of all places, with `columns`. Only one with a city key can be there twice. */

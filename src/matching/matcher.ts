@@ -9,7 +9,7 @@ import { leadsPerQueryMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import { splitPlaces } from './lies-in.ts'
 import type { Live } from './listed.ts'
-import { findMatches, findNewestByPlace, isTooSlow, type SearchToMatch } from './match.ts'
+import { findMatches, findNewestByPlace, isTooSlow, type SearchToMatch, statementMsMax } from './match.ts'
 import { mergeOverlapping, mergePlaces, type Newest, noIds } from './newest.ts'
 
 const entryBytes = 200
@@ -19,16 +19,19 @@ const searchCacheBytesMax = 4 * 1024 * 1024
 const placesPerStatement = 1_000
 /** Searches are read and matched in groups, since the places around one may be thousands. */
 const searchesPerGroup = 100
-/** Each costs 20 s; where there are more, the database is at fault, not the searches. */
-const slowSearchesMax = 10
+/** After so many look-ups that took too long a shorter time is enough for the others: else all users would wait for a few. */
+const slowMax = 10
+const msMaxThen = 1_000
 
 /** Matches searches for one push, with caches that users share. */
 export class Matcher {
   private readonly db: Database
   private readonly live: Live
   private readonly places = new LRUCache<string, Newest>({ maxSize: placeCacheBytesMax, sizeCalculation: sizeOf })
-  /** Ids of searches that took too long: they are not looked up again. */
+  /** Ids of searches that took too long, or one of whose places did: they are not looked up again. */
   readonly slow = new Set<number>()
+  private readonly slowPlaces = new Set<string>()
+  private slowLookUps = 0
   private readonly searches = new LRUCache<number, Newest>({ maxSize: searchCacheBytesMax, sizeCalculation: sizeOf })
 
   constructor(db: Database, live: Live) {
@@ -38,7 +41,7 @@ export class Matcher {
 
   /**
    * Maps each search to its newest 300 matches. A search that takes too long is left out and put
-   * into `slow`. Throws `failed` where too many take too long.
+   * into `slow`.
    */
   async match(searchIds: Iterable<number>): Promise<Map<number, Newest>> {
     const matched = new Map<number, Newest>()
@@ -69,6 +72,10 @@ export class Matcher {
     const matched = new Map<number, Newest>()
     for (const search of searches) {
       if (search.kind === 'place') {
+        if (search.places?.some((place) => this.slowPlaces.has(place))) {
+          this.slow.add(search.id)
+          continue
+        }
         const found = splitPlaces(search.places ?? []).map(({ keys }) => {
           const ofKeys = keys.map((key) => newest.get(key)).filter((each) => each !== undefined)
           return mergePlaces(ofKeys, leadsPerQueryMax)
@@ -83,13 +90,31 @@ export class Matcher {
   }
 
   private async findMatches(search: SearchToMatch & { id: number }): Promise<Newest | undefined> {
+    const found = await this.lookUp((msMax) => findMatches(this.db, search, this.live, leadsPerQueryMax, msMax))
+    if (found === undefined) this.slow.add(search.id)
+    return found
+  }
+
+  /** Returns undefined where it takes too long. */
+  private async lookUp<T>(find: (msMax: number) => Promise<T>): Promise<T | undefined> {
     try {
-      return await findMatches(this.db, search, this.live, leadsPerQueryMax)
+      return await find(this.slowLookUps < slowMax ? statementMsMax : msMaxThen)
     } catch (error) {
-      if (!isTooSlow(error) || this.slow.size >= slowSearchesMax) throw error
-      this.slow.add(search.id)
+      if (!isTooSlow(error)) throw error
+      this.slowLookUps++
       return undefined
     }
+  }
+
+  /** The newest leads of `places`, without those that take too long: these are found by halves. */
+  private async findNewest(places: readonly string[]): Promise<ReadonlyMap<string, Newest>> {
+    const found = await this.lookUp((msMax) => findNewestByPlace(this.db, places, this.live, msMax))
+    if (found !== undefined) return found
+    if (places.length === 1) for (const place of places) this.slowPlaces.add(place)
+    if (places.length <= 1) return new Map()
+    const half = places.length >> 1
+    const first = await this.findNewest(places.slice(0, half))
+    return new Map([...first, ...(await this.findNewest(places.slice(half)))])
   }
 
   private async findPlaces(places: Set<string>): Promise<Map<string, Newest>> {
@@ -98,13 +123,14 @@ export class Matcher {
     for (const place of places) {
       const ids = this.places.get(place)
       if (ids) found.set(place, ids)
-      else missing.push(place)
+      else if (!this.slowPlaces.has(place)) missing.push(place)
     }
     for (let at = 0; at < missing.length; at += placesPerStatement) {
       const group = missing.slice(at, at + placesPerStatement)
-      const newest = await findNewestByPlace(this.db, group, this.live)
+      const newest = await this.findNewest(group)
       for (const place of group) {
         // most places have no listing: empty results are cached too
+        if (this.slowPlaces.has(place)) continue
         const ofPlace = newest.get(place) ?? { ids: noIds, leftOut: noIds }
         this.places.set(place, ofPlace)
         found.set(place, ofPlace)

@@ -76,6 +76,49 @@ test('a query that takes too long holds back those who have it, and nobody else'
   assert.equal(resumed.ok, false)
 })
 
+// One look-up of places that took too long ended the push of all users, and so did the eleventh text, with which runs begin.
+test('places that take too long hold back those who have them; many slow texts hold back nobody else', async (t) => {
+  const database = await createDatabase(t)
+  const before = await database.open()
+  await sql`
+    create function plainto_tsquery(regconfig, text) returns tsquery language plpgsql stable as $$ begin
+      if $2 like 'slow%' then raise query_canceled; end if;
+      return pg_catalog.plainto_tsquery($1, $2);
+    end $$
+  `.execute(before.db)
+  await sql`
+    create function unnest(text[]) returns setof text language plpgsql stable as $$ begin
+      if '10001' = any ($1) then raise query_canceled; end if;
+      return query select pg_catalog.unnest($1);
+    end $$
+  `.execute(before.db)
+  await sql
+    .raw(`alter database ${new URL(database.url).pathname.slice(1)} set search_path = public, pg_catalog`)
+    .execute(before.db)
+  await before.close()
+  const receiver = await startTestReceiver()
+  t.after(() => receiver.close())
+  const house = new PushHouse(await database.open(), receiver)
+  await seedLeads(house.opened, [lead('a', { description: 'slow' })])
+  const user = (email: string, type: string, value: string) => ({
+    email: `${email}@example.com`,
+    receiverApiKey: 'key',
+    queries: [{ type, value }],
+  })
+  const records = [
+    ...Array.from({ length: 14 }, (_, at) => user(`text-${at}`, 'text', `slow${'x'.repeat(at)}`)),
+    ...['78704', '10001', '73301', '60601', '94110'].map((zip) => user(`zip-${zip}`, 'zipcode', zip)),
+  ]
+  await importUsers(house.opened, ['-'], { stdin: Readable.from([toLines(records)], { objectMode: false }) })
+
+  const { deliveries, lines, summary, ok } = await house.push()
+  assert.deepEqual([ok, summary.skipped, summary.owed, summary.users], [false, 15, 15, 19])
+  const served = ['60601', '73301', '78704', '94110'].map((zip) => `zip-${zip}@example.com`)
+  assert.deepEqual(deliveries.map(({ user }) => user).sort(), served)
+  const ofPlace = lines.find((line) => line.type === 'skip' && line.user === 'zip-10001@example.com')
+  assert.match((ofPlace as { reason: string }).reason, /^a query takes too long to look up: .*10001/)
+})
+
 test('every subscribed user gets one delivery; the second run of the week sends nothing', async (t) => {
   const house = await build(t, { users: [...users(40), { email: 'off@example.com', subscribed: false }] })
   const first = await house.push()
