@@ -131,7 +131,7 @@ class PushRun {
   /** Finds the runs to resume and the number of users to serve, and asks the guard. */
   private async findWork(): Promise<void> {
     const { agenda } = this
-    const { ledger, run, records } = this.tools
+    const { ledger, records } = this.tools
     const wasAsked = agenda.verdict !== undefined
     await agenda.look()
     if (agenda.verdict && !wasAsked) {
@@ -143,7 +143,13 @@ class PushRun {
       records.note(await ledger.runs.recordVerdict(counting, { ...agenda.verdict, ...of }), counting)
     }
     this.counted = await agenda.count()
-    const hold = agenda.findHold(this.counted)
+    await this.tellWeekHold()
+  }
+
+  /** Reports that the guard holds the whole run, once there is somebody to hold. */
+  private async tellWeekHold(): Promise<void> {
+    const { ledger, run } = this.tools
+    const hold = this.agenda.findHold(this.counted)
     if (hold === undefined || this.guard !== 'lets') return
     this.guard = (await ledger.runs.wasHeldBefore(run.period, run.id)) ? 'holdsAgain' : 'holds'
     this.tellHold(hold)
@@ -199,6 +205,7 @@ class PushRun {
     if (scope.left === 'asked') left.free = users.leftOwed.size
     else left.elsewhere += await ledger.users.countElsewhere(agenda.passes, worker.ids)
     this.counted = left
+    await this.tellWeekHold()
     worker.lost.throwIfAborted()
   }
 
