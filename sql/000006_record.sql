@@ -10,6 +10,12 @@ return case when d.attempts = 2 and (d.status <> 'delivered' or d.second_status 
 create function error_of(d deliveries) returns text language sql immutable
 return case when d.status <> 'delivered' then coalesce(d.end_reason, d.second_error, d.first_error) end;
 
+-- The last attempt: when it began, and how long it took (null: nobody recorded that). No attempt: both are null.
+create function last_attempt_of(d deliveries) returns table (at timestamptz, ms integer) language sql immutable
+begin atomic
+  select case when d.attempts = 2 then d.second_at else d.first_at end, case when d.attempts = 2 then d.second_ms else d.first_ms end;
+end;
+
 -- Records the outcomes of attempts; returns the states of their deliveries.
 create function record_outcomes(
   keys text[], attempts integer[], oks boolean[], maybe_arrived boolean[], http_statuses integer[], errors text[],

@@ -20,7 +20,9 @@ test('the ledger is listed by each filter, as lines, CSV and JSON', async () => 
 
   const all = await list('')
   assert.deepEqual([all.length, all[0].kind, all[0].user], [5, 'single', 'user-2@example.com'])
-  const weekly = all.slice(1).map(({ firstAt: _, lastAt: __, cause: ___, ...line }) => line)
+  const weekly = all
+    .slice(1)
+    .map(({ firstAt: _, lastAt: _at, durationMs: _ms, cause: _why, doubtful: _not, ...line }) => line)
   const byKey = (lines: { idempotencyKey: string }[]) =>
     [...lines].sort((a, b) => a.idempotencyKey.localeCompare(b.idempotencyKey))
   assert.deepEqual(byKey(weekly), byKey(pushed), 'as `push --json` prints them')
@@ -40,6 +42,31 @@ test('the ledger is listed by each filter, as lines, CSV and JSON', async () => 
     second_at = case when http_status_of(deliveries) = 422 then second_at else second_at - interval '3 days' end where kind = 'weekly'`)
   assert.equal(usersOf(await list('--since 2d')), '12', 'by the last attempt')
 
+  // the second attempt counts, and one that nobody recorded took no time
+  await opened.pool.query(`update deliveries set first_ms = 9000, second_ms = 2000 where http_status_of(deliveries) = 422;
+    update deliveries set first_ms = 2001, second_ms = 100 where http_status_of(deliveries) = 503;
+    update deliveries set first_ms = null where attempts = 1 and kind = 'single'`)
+  const slow = (than: string) => list(`--slower-than ${than} --kind weekly --status failed`)
+  assert.equal(usersOf(await slow('1999ms')), '1')
+  assert.equal(usersOf(await slow('2s')), '')
+  assert.equal(usersOf(await slow('0s')), '13')
+  const [{ durationMs, doubtful }] = await list('--user user-1@example.com')
+  assert.deepEqual([durationMs, doubtful], [2_000, false])
+  assert.deepEqual(
+    [(await list('--kind single'))[0].durationMs, await list('--kind single --slower-than 0s')],
+    [null, []],
+  )
+
+  // only the delivery that no later one made good is still doubtful
+  await opened.pool.query("update deliveries set doubtful = true where status = 'delivered' and kind = 'weekly'")
+  assert.equal(usersOf(await list('--doubtful')), '0')
+  assert.deepEqual(
+    (await list('--status delivered')).map((line) => line.doubtful),
+    [false, true, false].sort(),
+  )
+  assert.match((await call('deliveries list --doubtful')).stdout, /: doubtful: the answer did not show/)
+  await opened.pool.query('update deliveries set doubtful = false')
+
   const csv = (await call('deliveries list --csv --status failed')).stdout.trimEnd().split('\n')
   assert.equal(csv[0], `${Object.keys(failed).filter((name) => name !== 'type')}`)
   assert.equal(csv.length, 3)
@@ -47,7 +74,7 @@ test('the ledger is listed by each filter, as lines, CSV and JSON', async () => 
   const { stdout } = await call('deliveries list --status failed --user user-1@example.com')
   assert.match(
     stdout,
-    /^[\d-]+ [\d:]+ {2}[\d-]+ [\d:]+ {2}\d{4}-W\d\d {2}user-1@example\.com {2}failed {2}weekly, 2 leads, .*, 2 attempts: HTTP 422.*\n$/,
+    /^[\d-]+ [\d:]+ {2}[\d-]+ [\d:]+ {2}\d+ m?s +\d{4}-W\d\d {2}[!-~]{43} {2}user-1@example\.com {2}failed {2}weekly, 2 leads, .*, 2 attempts: HTTP 422.*\n$/,
   )
   await opened.close()
   await call('users remove user-1@example.com')
@@ -76,6 +103,7 @@ test('wrong values of filters are wrong usage', async () => {
     '--kind daily',
     '--period 47',
     '--since 2',
+    '--slower-than 2',
     '--limit 0',
     '--csv --json',
     '--user nobody@example.com',

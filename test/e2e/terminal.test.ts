@@ -143,6 +143,12 @@ test('a push shows a line that moves and never wraps, up to 20 users of each end
   assert.deepEqual([frames(still), still.includes('\u001b')], [[], false])
   assert.equal(still.match(/ {2}delivered {2}\w+, 1 lead/g)?.length, 20)
   assert.match(still, /… and 5 more; --json lists all/)
+
+  // one needed --json to see a key
+  const [head, first] = (await showOn(200, 'deliveries list --limit 1', { ...env, NO_COLOR: '1' })).split('\r\n')
+  const [key] = /[0-9a-f-]{36}/.exec(first ?? '') ?? []
+  assert.match(head ?? '', /^first attempt +last attempt +took +period +key +delivery$/)
+  assert.equal(head?.indexOf('key'), first?.indexOf(key ?? 'none'), first)
 })
 
 test('on a terminal a forced push says how many users would get a further delivery, and asks', {

@@ -24,6 +24,8 @@ const list = describe({
     new RepeatedOption('--kind <kind>', 'of this kind; may be repeated', kinds),
     option('--user <email>', 'of this user'),
     option('--since <duration>', 'with a last attempt within this time, such as 2d'),
+    option('--slower-than <duration>', 'with a last attempt that took longer, such as 2s'),
+    option('--doubtful', 'delivered with answers that held a push, and not made good since'),
     countOption('--limit <n>', 'the most to list'),
     option('--csv', 'print CSV with a header'),
     jsonLines(),
@@ -33,9 +35,11 @@ Examples:
   leadpush deliveries list --limit 20
   leadpush deliveries list --status failed --status unknown --since 2d
   leadpush deliveries list --period 2026-W47 --csv > week.csv
+  leadpush deliveries list --slower-than 2s --since 1d
 
-A line has the times of the first and the last attempt, the period, and the line
-of \`push\` for the delivery. Without --limit it lists the whole ledger.`,
+A line has the times of the first and the last attempt, how long that took, the
+period, the key, and the line of \`push\` for the delivery. Without --limit it
+lists the whole ledger.`,
   rules: [exclude(['--csv', '--json'])],
   settings: ['timeZone'],
   database: 'reads long',
@@ -48,10 +52,9 @@ const show = describe({
   arguments: [argument('<key>', 'its X-Idempotency-Key')],
   options: [option('--body', 'print its body, byte for byte as it was sent'), jsonObject()],
   help: `
-The key is the X-Idempotency-Key of the request, and stands in the lines of
---json. The body is built again from the listings as they were then, even that
-of a past week. If one of its listings was erased or pruned, --body exits with
-1.
+The key is the X-Idempotency-Key of the request; \`deliveries list\` shows it. The
+body is built again from the listings as they were then, even that of a past
+week. If one of its listings was erased or pruned, --body exits with 1.
 
 Examples:
   leadpush deliveries list --user me@example.com --json | jq -r .idempotencyKey

@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { OpenDatabase } from '../../db/open.ts'
 import { kyselyOn, withTransaction } from '../../db/transaction.ts'
 import { type LedgerDelivery, ledgerColumns } from '../../deliveries/ledger.ts'
+import { isTheLastWord } from '../../push/database/users-to-serve.ts'
 import { causeOf } from '../status/causes.ts'
 
 type LedgerStatus = LedgerDelivery['status']
@@ -15,6 +16,9 @@ export interface DeliveryFilter {
   userId?: number | undefined
   /** The greatest age of the last attempt. */
   sinceMs?: number | undefined
+  /** The last attempt took longer. */
+  slowerThanMs?: number | undefined
+  doubtful?: boolean | undefined
   limit?: number | undefined
 }
 
@@ -22,8 +26,12 @@ export interface ListedDelivery extends LedgerDelivery {
   /** When the first and the last attempt began; null: there was no attempt. */
   firstAt: Date | null
   lastAt: Date | null
+  /** Of the last attempt; null also if nobody recorded it. */
+  durationMs: number | null
   /** The cause, as `status` groups it; null if nothing went wrong so far. */
   cause: string | null
+  /** Delivered with an answer that showed nothing, and nothing since has made it good (contract 4.5). */
+  doubtful: boolean
 }
 
 const rowsPerFetch = 1_000
@@ -43,16 +51,20 @@ function hasState({ period, statuses = allStatuses }: DeliveryFilter): RawBuilde
   )})`
 }
 
+const isDoubtful = sql<boolean>`(d.doubtful and ${isTheLastWord})`
+
 function conditionOf(filter: DeliveryFilter): RawBuilder<boolean> {
-  const { period, statuses, kinds, userId, sinceMs } = filter
+  const { period, statuses, kinds, userId, sinceMs, slowerThanMs, doubtful } = filter
   const conditions = [sql`true`]
   if (period !== undefined || statuses !== undefined) conditions.push(hasState(filter))
   if (kinds !== undefined) conditions.push(sql`d.kind in (${sql.join(kinds.map((kind) => sql.lit(kind)))})`)
   if (userId !== undefined) conditions.push(sql`d.user_id = ${sql.lit(userId)}`)
   if (sinceMs !== undefined) {
     const since = sql`now() - ${sql.lit(sinceMs)}::double precision * interval '1 millisecond'`
-    conditions.push(sql`(d.first_at >= ${since} or d.second_at >= ${since})`)
+    conditions.push(sql`last.at >= ${since}`)
   }
+  if (slowerThanMs !== undefined) conditions.push(sql`last.ms > ${sql.lit(slowerThanMs)}`)
+  if (doubtful) conditions.push(isDoubtful)
   return sql`${sql.join(conditions, sql` and `)}`
 }
 
@@ -66,8 +78,8 @@ export async function listDeliveries(
     // DECLARE takes no parameters
     await sql`
       declare listed no scroll cursor for
-      select ${ledgerColumns}, u.email, d.first_at as "firstAt", coalesce(d.second_at, d.first_at) as "lastAt"
-      from deliveries d left join users u on u.id = d.user_id
+      select ${ledgerColumns}, u.email, d.first_at as "firstAt", last.at as "lastAt", last.ms as "durationMs", ${isDoubtful} as doubtful
+      from deliveries d cross join last_attempt_of(d) last left join users u on u.id = d.user_id
       where ${conditionOf(filter)}
       order by d.created_at desc, d.part, d.idempotency_key ${filter.limit === undefined ? sql`` : sql`limit ${sql.lit(filter.limit)}`}
     `.execute(db)

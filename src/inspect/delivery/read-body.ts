@@ -25,5 +25,5 @@ export async function readDeliveredBody(
 /** The error for a key that no delivery has. */
 export const unknownDelivery = (key: string): LeadpushError =>
   new LeadpushError('usage', `There is no delivery with the key ${JSON.stringify(key)}.`, {
-    hint: '`leadpush deliveries list --json` shows the keys; `prune` deletes old deliveries.',
+    hint: '`leadpush deliveries list` shows the keys; `prune` deletes old deliveries.',
   })

@@ -21,9 +21,6 @@ export const causesShown = 5
 /** Users named for each cause. */
 export const usersShown = 3
 
-/** SQL: why the delivery `d` ended, or has not arrived yet. */
-const why = sql<string | null>`coalesce(d.end_reason, d.second_error, d.first_error)`
-
 /** SQL: a delivery of the period that failed or is unknown, without a later one that arrived or is pending. */
 const isEnded = (period: string) =>
   sql<boolean>`d.period = ${period} and d.status in ('failed', 'unknown') and ${isTheLastWord}`
@@ -70,7 +67,7 @@ async function findByCause(
   keepAnswers: 'on' | 'off',
 ): Promise<NotDelivered[]> {
   const { rows } = await sql<ErrorRow>`
-    select ${why} as error, case when ${why} is null then coalesce(d.second_status, d.first_status) end as "httpStatus",
+    select error_of(d) as error, case when error_of(d) is null then http_status_of(d) end as "httpStatus",
       d.status = 'pending' as pending, count(*) as deliveries, count(*) filter (where d.status = 'failed') as failed,
       count(*) filter (where d.status = 'unknown') as unknown,
       min(d.created_at) as first, max(d.created_at) as last
@@ -80,7 +77,7 @@ async function findByCause(
   for (const row of rows) addRow(found, row)
   const groups = [...found.values()].sort((a, b) => b.deliveries - a.deliveries)
   for (const group of groups.slice(0, causesShown)) {
-    const isOfGroup = sql<boolean>`${condition} and coalesce(${why}, '') = any (${group.errors})`
+    const isOfGroup = sql<boolean>`${condition} and coalesce(error_of(d), '') = any (${group.errors})`
     group.users = await findUsers(db, isOfGroup)
     if (keepAnswers === 'on') group.answers = await findAnswers(db, isOfGroup)
   }

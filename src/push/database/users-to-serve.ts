@@ -33,8 +33,8 @@ const beginningOf = (runId: number | undefined) =>
 
 /** SQL over `u`: whether a forced delivery of one of the runs is pending, or had an attempt since `beginning`. */
 const goesOn = (runIds: readonly number[], beginning: RawBuilder<unknown>) => sql`exists (
-  select from deliveries d where d.user_id = u.id and d.kind = 'forced' and d.run_id = any (${runIds}::bigint[])
-    and (d.status = 'pending' and d.attempts < 2 and d.end_reason is null or greatest(d.first_at, d.second_at) >= ${beginning}) offset 0)`
+  select from deliveries d cross join last_attempt_of(d) last where d.user_id = u.id and d.kind = 'forced' and d.run_id = any (${runIds}::bigint[])
+    and (d.status = 'pending' and d.attempts < 2 and d.end_reason is null or last.at >= ${beginning}) offset 0)`
 
 function meansOf({ period, meant }: Pass): RawBuilder<boolean> {
   switch (meant.who) {
