@@ -306,7 +306,7 @@ export class Receiver {
     if (health.is === before.is) return
     if (health.is === 'trouble' && troubleRules[health.trouble.is].isWaitedFor) {
       reporter.waits('the receiver')
-      if (!health.known) reporter.note(describeOutage(before, write))
+      if (!health.known) reporter.note(describeOutage(before, health.trouble, write))
       else if (tellsAgain)
         reporter.note(`${describeKnown(health.trouble)}, as a push before this one found: trying it.`)
     } else if (before.is === 'trouble') {
@@ -319,8 +319,8 @@ export class Receiver {
 const describeKnown = ({ is }: Trouble) =>
   is === 'asks' ? 'The receiver takes nothing and asks for less' : 'The receiver is down'
 
-function describeOutage(before: Health, write: Write | undefined): string {
-  if (write?.says !== 'trouble') return 'The receiver is down, as another push found: waiting for it.'
+function describeOutage(before: Health, trouble: Trouble, write: Write | undefined): string {
+  if (write?.says !== 'trouble') return `${describeKnown(trouble)}, as another push found: waiting for it.`
   const { inARow, error } = write
   const attempts = before.is === 'open' && (before.stands || !before.firstsLeft) ? 'attempts' : 'first attempts'
   const shown = inARow === 0 ? 'it shows no sign of life' : `${inARow} ${attempts} in a row failed; the last: ${error}`
