@@ -57,7 +57,7 @@ export async function findListing(db: Database, href: string): Promise<Explained
     where l.href_sha256 = ${sha256(exact)}
   `.execute(db)
   if (rows[0]) return { ...rows[0], href: exact, sources: await findSources(db, rows[0].leadId) }
-  throw new LeadpushError('usage', `There is no listing ${JSON.stringify(href)}.`, { hint: await adviseOn(db, href) })
+  throw new LeadpushError('usage', `There is no listing ${JSON.stringify(href)}.`, { hint: await findHint(db, href) })
 }
 
 async function findSources(db: Database, leadId: number): Promise<ExplainedListing['sources']> {
@@ -68,7 +68,7 @@ async function findSources(db: Database, leadId: number): Promise<ExplainedListi
   return rows
 }
 
-async function adviseOn(db: Database, href: string): Promise<string> {
+async function findHint(db: Database, href: string): Promise<string> {
   if (await isErased(db, { href }))
     return 'It was erased with `leadpush leads forget`, and nothing is known of it any more.'
   const similar = await findStored(db, mistakenFor(href))
