@@ -127,6 +127,12 @@ export function withoutReturn(bytes: Buffer): Buffer {
   return bytes[bytes.length - 1] === 0x0d ? bytes.subarray(0, -1) : bytes
 }
 
+/** The length of the empty line at `at`, with its line end; 0 if there is none. */
+export function emptyAt(bytes: Buffer, at: number): 0 | 1 | 2 {
+  if (bytes[at] === 0x0a) return 1
+  return bytes[at] === 0x0d && bytes[at + 1] === 0x0a ? 2 : 0
+}
+
 /** The bytes without JSON's white space at both ends. */
 export function trimSpace(bytes: Buffer): Buffer {
   let from = 0

@@ -11,6 +11,7 @@ import {
   type CsvHeader,
   decode,
   doubtfulBytesMax,
+  emptyAt,
   keptBytes,
   notUtf8,
   otherEncoding,
@@ -84,7 +85,7 @@ export class CsvSplitter implements Splitter {
     } else this.data = at === 0 ? chunk : Buffer.concat([this.data, chunk])
     for (let end = this.data.indexOf(lineFeed, at); end >= 0; end = this.data.indexOf(lineFeed, this.lineFrom)) {
       this.takeLine(end, records)
-      if (this.starts.length === 0) this.skipEmpty()
+      this.skipEmpty()
     }
     this.keepRest()
     return records
@@ -134,13 +135,13 @@ export class CsvSplitter implements Splitter {
     if (this.starts.length === 0) this.recordFrom = this.lineFrom
   }
 
-  /** A compressed file may swell to any number of empty lines. */
+  /** A compressed file may swell to any number of empty lines; within quotes they change nothing either. */
   private skipEmpty(): void {
-    while (this.data[this.lineFrom] === lineFeed) {
-      this.lineFrom++
+    for (let length = emptyAt(this.data, this.lineFrom); length > 0; length = emptyAt(this.data, this.lineFrom)) {
+      this.lineFrom += length
       this.line++
     }
-    this.recordFrom = this.lineFrom
+    if (this.starts.length === 0) this.recordFrom = this.lineFrom
   }
 
   private get columns(): number {

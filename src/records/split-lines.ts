@@ -1,6 +1,7 @@
 /** Cuts NDJSON into records: one JSON text per line; blank lines are skipped. */
 import { LeadpushError } from '../base/errors.ts'
 import {
+  emptyAt,
   notJson,
   parseJsonRecord,
   type ReadRecord,
@@ -19,13 +20,16 @@ export class LineSplitter implements Splitter {
     const records: ReadRecord[] = []
     let from = 0
     for (let at = chunk.indexOf(0x0a); at >= 0; at = chunk.indexOf(0x0a, from)) {
-      // a compressed file may swell to any number of empty lines
-      const isEmpty = at === from && this.coming.isEmpty
-      if (!isEmpty) this.coming.add(chunk.subarray(from, at))
-      const record = isEmpty ? undefined : this.take()
+      this.coming.add(chunk.subarray(from, at))
+      const record = this.take()
       if (record) records.push(record)
       this.line++
       from = at + 1
+      // a compressed file may swell to any number of empty lines
+      for (let length = emptyAt(chunk, from); length > 0; length = emptyAt(chunk, from)) {
+        this.line++
+        from += length
+      }
     }
     this.coming.add(chunk.subarray(from))
     return records

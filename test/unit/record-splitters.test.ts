@@ -123,6 +123,19 @@ test('CSV: quotes hold commas, quotes and line ends; the line is that on which t
   ])
 })
 
+test('empty lines of both kinds are counted, and within the quotes of CSV they are text', () => {
+  const empty = '\n\r\n\r\n\n\n\r\n'
+  assertRecords(lines, `${empty}{"a":1}\n${empty}\r\r\n{"a":2}\n${empty}`, [
+    [7, { a: 1 }],
+    [15, { a: 2 }],
+  ])
+  assertRecords(csv, `${empty}a,b\n${empty}1,"2\n${empty}3"\n${empty}4,5\r\n${empty}`, [
+    [14, ['1', `2\n${empty}3`]],
+    [28, ['4', '5']],
+  ])
+  assertBroken(csv, `a,b\n1,"2\n${empty}`, /breaks off inside quotes, in the record that begins on line 2/)
+})
+
 test('CSV: the last record needs no line end, and the header is not a record', () => {
   assertRecords(csv, 'a,b\n1,2', [[2, ['1', '2']]])
   assertRecords(csv, 'a,b\n', [])
