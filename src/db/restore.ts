@@ -20,9 +20,18 @@ import { type Connection, withTransaction } from './transaction.ts'
 /** A restored backup, and the result. */
 export interface Restored extends BackupHead {
   rows: number
-  /** Tables of the backup that are not leadpush's: they were left out. */
-  strangers: string[]
+  strangers: Strangers
 }
+
+/** Tables of a backup that are not leadpush's: they were left out. A backup may have any number of them, so only some names are kept. */
+interface Strangers {
+  count: number
+  names: string[]
+}
+
+const namesMax = 20
+/** PostgreSQL's. */
+const nameCharsMax = 63
 
 /**
  * Restores the backup `input` into `home`, with its schema: the next command that opens the database migrates it. Throws `usage`, with
@@ -72,8 +81,7 @@ async function putInPlace(made: Paths, paths: Paths): Promise<void> {
 
 async function readHead(reader: BackupReader): Promise<BackupHead> {
   const head = (await reader.readLine().catch(() => ({}))) as Partial<BackupHead>
-  const hasGoodKey = typeof head.erasureKey === 'string' || head.erasureKey === undefined
-  if (head.leadpush !== 'backup' || !Array.isArray(head.migrations) || !hasGoodKey) {
+  if (!isHead(head)) {
     throw new LeadpushError('usage', 'This is not a backup of leadpush.', {
       hint: '`leadpush db backup FILE` makes one.',
     })
@@ -83,8 +91,24 @@ async function readHead(reader: BackupReader): Promise<BackupHead> {
       hint: 'Restore it with that version, or a later one.',
     })
   }
-  return head as BackupHead
+  return head
 }
+
+/** Whoever made the backup may have written anything. */
+const isTexts = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((each) => typeof each === 'string')
+
+const isHead = (head: Partial<BackupHead>): head is BackupHead =>
+  head.leadpush === 'backup' &&
+  isTexts([head.version, head.madeAt, head.erasureKey ?? '']) &&
+  Number.isInteger(head.postgres) &&
+  isTexts(head.migrations)
+
+const isTable = (line: Partial<BackupTable>): line is BackupTable =>
+  typeof line.table === 'string' && isTexts(line.columns)
+
+const isEnd = ({ sequences }: Partial<BackupEnd>) =>
+  typeof sequences === 'object' && sequences !== null && Object.values(sequences).every(Number.isSafeInteger)
 
 async function load(url: string, head: BackupHead, reader: BackupReader, erasureKey: Buffer | undefined) {
   const opened = await openDatabase({ databaseUrl: url, home: '' }, { schema: 'untouched' })
@@ -111,7 +135,7 @@ async function loadAll(
   connection: Connection,
   reader: BackupReader,
   erasureKey: Buffer | undefined,
-): Promise<{ rows: number; strangers: string[] }> {
+): Promise<Pick<Restored, 'rows' | 'strangers'>> {
   // rows come in any order and have the effects of triggers already: foreign keys and triggers are off
   await connection.query('set local session_replication_role = replica')
   const { rows: found } = await connection.query<{ name: string }>(
@@ -122,12 +146,15 @@ async function loadAll(
   const missing = new Set(known)
   // migrations bring rows of their own; and filling a table that was emptied in the same transaction needs no WAL
   await connection.query(`truncate ${[...known].join(', ')} cascade`)
-  const strangers: string[] = []
-  let [tables, rows] = [0, 0]
+  const strangers: Strangers = { count: 0, names: [] }
+  let [tables, rows, rowsLeftOut] = [0, 0, 0]
   for (;;) {
     const line = (await reader.readLine()) as BackupTable | BackupEnd
+    if (!('table' in line ? isTable(line) : isEnd(line)))
+      throw new Error('a line between its tables is none of a backup')
     if (!('table' in line)) {
-      if (line.tables !== tables || line.rows !== rows) throw new Error('it has not the rows that its end tells')
+      if (line.tables !== tables || line.rows !== rows + rowsLeftOut)
+        throw new Error('it has not the rows that its end tells')
       for (const [name, value] of Object.entries(line.sequences))
         await connection.query('select setval(to_regclass($1), $2)', [name, value])
       await reader.readEnd()
@@ -142,8 +169,8 @@ async function loadAll(
     missing.delete(line.table)
     if (known.has(line.table)) rows += await copyIn(connection, line.table, line.columns, reader.readRows())
     else {
-      strangers.push(line.table)
-      for await (const bytes of reader.readRows()) rows += count(bytes)
+      if (strangers.count++ < namesMax) strangers.names.push(line.table.slice(0, nameCharsMax))
+      for await (const bytes of reader.readRows()) rowsLeftOut += count(bytes)
     }
   }
 }

@@ -1,8 +1,8 @@
 /** Backups of the embedded database, and restoring them. */
 import { createGzip } from 'node:zlib'
-import { bytes, plural, secondsSince } from '../../base/amounts.ts'
+import { bytes, formatCount, plural, secondsSince } from '../../base/amounts.ts'
 import { writeBackup } from '../../db/backup.ts'
-import { restoreBackup } from '../../db/restore.ts'
+import { type Restored, restoreBackup } from '../../db/restore.ts'
 import { checkReadable, openFile } from '../../records/read-records.ts'
 import { openErasureKey, sealErasureKey } from '../../secrets/erasure-key.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
@@ -46,10 +46,14 @@ export async function restore({ io, open, readSettings }: AtDatabase<'secretKey'
   )
   // brings an older schema up to date, and shows that the database can be used
   await open(async () => {})
-  if (strangers.length > 0)
-    io.log.warn(`Tables that are not leadpush's were left out: ${strangers.join(', ')}. The backup has them, as text.`)
+  if (strangers.count > 0) io.log.warn(tellStrangers(strangers))
   const line = { type: 'restore', home, rows, madeAt, version, postgres, seconds: secondsSince(startedAt) }
   const text = `${home}: ${plural(rows, 'row')} of ${madeAt}, from leadpush ${version} on PostgreSQL ${postgres}`
   await io.out.result(line, text)
-  return strangers.length > 0 ? 1 : 0
+  return strangers.count > 0 ? 1 : 0
+}
+
+function tellStrangers({ count, names }: Restored['strangers']): string {
+  const more = count > names.length ? ` and ${formatCount(count - names.length)} more` : ''
+  return `Tables that are not leadpush's were left out: ${names.join(', ')}${more}. The backup has them, as text.`
 }
