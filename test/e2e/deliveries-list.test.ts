@@ -71,6 +71,9 @@ test('the ledger is listed by each filter, as lines, CSV and JSON', async () => 
   assert.equal(csv[0], `${Object.keys(failed).filter((name) => name !== 'type')}`)
   assert.equal(csv.length, 3)
   assert.match(csv[1] ?? '', /^user-[13]@example\.com,weekly,[^,]+,\d{4}-W\d\d,1,1,1,2,\d+,failed,2,(422|503),/)
+  // somebody hostile chose the address
+  await opened.pool.query(`update users set email = '+1|x!a1@example.com' where email = 'user-0@example.com'`)
+  assert.match((await call('deliveries list --csv')).stdout, /^'\+1\|x!a1@example\.com,weekly,/m)
   const { stdout } = await call('deliveries list --status failed --user user-1@example.com')
   assert.match(
     stdout,

@@ -21,6 +21,8 @@ interface Proxy {
   /** Its file with ports of the test's own, without TLS, and what the system's own configuration brings beside it. */
   adapt(text: string, ports: { own: string; serve: number }, folder: string): string
   args(file: string, folder: string): string[]
+  /** Its file bounds the head of a request; the others do so by default. */
+  boundsHead?: boolean
   /** Ends it once the requests under way are done, and logged. */
   end: NodeJS.Signals
 }
@@ -70,9 +72,11 @@ const proxies: readonly Proxy[] = [
     example: 'haproxy.cfg',
     adapt(text, { own, serve }) {
       const plain = replace(text, /bind :443 ssl .*/, `bind ${own}`)
-      return replace(replace(plain, upstream, `127.0.0.1:${serve}`), '/dev/log', 'stdout format raw')
+      const hasty = replace(plain, 'timeout http-request 10s', 'timeout http-request 3s')
+      return replace(replace(hasty, upstream, `127.0.0.1:${serve}`), '/dev/log', 'stdout format raw')
     },
     args: (file) => ['-db', '-f', file],
+    boundsHead: true,
     end: 'SIGUSR1',
   },
 ]
@@ -138,6 +142,19 @@ function ask(host: string, path: string, { method = 'GET', body, from = '127.0.0
   })
 }
 
+/** What comes of a head that never ends, of which a byte comes now and then. */
+async function drip(host: string): Promise<string> {
+  let said = ''
+  const socket = net.connect(proxyPort, host, () => socket.write('GET / HTTP/1.1\r\nX: '))
+  const dripping = setInterval(() => socket.write('x'), 100)
+  const giveUp = setTimeout(() => socket.destroy(), 60_000)
+  socket.on('error', () => {}).on('data', (bytes) => (said += bytes))
+  await once(socket, 'close')
+  clearInterval(dripping)
+  clearTimeout(giveUp)
+  return said
+}
+
 /** The setting that the example tells. */
 function findTrusted({ example }: Proxy): string {
   const text = readFileSync(join(packageRoot, 'examples/proxy', example), 'utf8')
@@ -187,6 +204,7 @@ for (const proxy of proxies) {
     let logs = ''
     try {
       await sendEveryKind(proxy, serve, host)
+      if (proxy.boundsHead) assert.match(await drip(host), /^HTTP\/1\.1 408 /)
       serve.program.kill('SIGKILL')
       await serve.program.done
       assert.ok([502, 503].includes(await ask(host, `/api/extern/zapier/test?api_key=${key}`)))

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { findInstalled } from '../support/installed.ts'
@@ -32,4 +32,13 @@ test('systemd finds nothing to say of the units', {
   } finally {
     rmSync(folder, { recursive: true })
   }
+})
+
+// One of the files with secrets was to be closed, and another was forgotten.
+test('the steps that the units name close each file with secrets', () => {
+  const text = readFileSync(join(packageRoot, 'examples/systemd/leadpush-.service.d/common.conf'), 'utf8')
+  const [, closed = ''] = /^# +chmod 600 (\S+)/m.exec(text) ?? []
+  const read = [...text.matchAll(/^#?(?:EnvironmentFile=|LoadCredential=[\w-]+:)(\S+)/gm)].map(([, path = '']) => path)
+  assert.equal(read.length, 3)
+  for (const path of read) assert.equal(closed, join(dirname(path), '*'))
 })
