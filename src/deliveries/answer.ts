@@ -119,13 +119,12 @@ export function readAnswer(answer: AnswerBody, secrets: readonly string[]): stri
   return shorten(words.replace(/\s+/g, ' '), secrets)
 }
 
+/** A login page, or that of a proxy. */
+export const isPage = (contentType = ''): boolean => /^\s*text\/html\b/i.test(contentType)
+
 /** Why a 2xx may not be a success (contract 4.5): it is a page, or a JSON object that says that it failed. */
-export function findEmptySuccess({
-  contentType = '',
-  contentEncoding = 'identity',
-  body,
-}: AnswerBody): string | undefined {
-  if (/^\s*text\/html\b/i.test(contentType))
+export function findEmptySuccess({ contentType, contentEncoding = 'identity', body }: AnswerBody): string | undefined {
+  if (isPage(contentType))
     return 'the receiver answered with a page (text/html), as a login page or a proxy does; LEADPUSH_RECEIVER_URL may lead to one'
   // cheaper than parsing: without this literal no field is false
   if (body === undefined || contentEncoding !== 'identity' || !body.includes('false')) return undefined

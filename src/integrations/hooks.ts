@@ -19,6 +19,8 @@ export type RegisteredHook = SubscriptionOwed & {
   isNew: boolean
   /** Whether the hook was switched off until now (contract 6.5). */
   wasOff: boolean
+  /** What it asks for now, if it asked for others until now. */
+  newTriggers?: readonly TriggerKind[] | undefined
 }
 
 const hashOf = (url: string) => hash('sha256', spellHookUrl(url), 'buffer')
@@ -56,8 +58,9 @@ export async function registerHook(
       const on = await sql`
         update hooks set off_since = null, failing_since = null, failures = 0, paused_until = null where id = ${same} and off_since is not null
       `.execute(transaction)
-      if (triggers) await replaceTriggers(transaction, same, triggers)
-      return { hookId: same, isNew: false, wasOff: on.numAffectedRows === 1n, owed: false }
+      const hasNew = triggers && (await replaceTriggers(transaction, same, triggers))
+      const wasOff = on.numAffectedRows === 1n
+      return { hookId: same, isNew: false, wasOff, newTriggers: hasNew ? triggers : undefined, owed: false }
     }
     if (hooks >= hooksPerIntegrationMax) return 'too many'
     const inserted = await sql<{ id: string }>`
@@ -69,15 +72,21 @@ export async function registerHook(
   })
 }
 
-async function replaceTriggers(transaction: Transaction<Tables>, hookId: string, triggers: readonly TriggerKind[]) {
+/** Returns whether it had others. */
+async function replaceTriggers(
+  transaction: Transaction<Tables>,
+  hookId: string,
+  triggers: readonly TriggerKind[],
+): Promise<boolean> {
   const replaced = await sql`
     update hooks set triggers = ${triggers}::text[] where id = ${hookId} and triggers <> ${triggers}::text[]
   `.execute(transaction)
-  if (replaced.numAffectedRows === 0n) return
+  if (replaced.numAffectedRows === 0n) return false
   await sql`delete from triggers where hook_id = ${hookId} and kind <> all (${triggers}::text[])`.execute(transaction)
   await sql`delete from lost_triggers where hook_id = ${hookId} and kind <> all (${triggers}::text[])`.execute(
     transaction,
   )
+  return true
 }
 
 /** A hook that is no longer registered. */

@@ -121,7 +121,8 @@ export class NeededFields {
 
   private looksLikeUsers(): boolean {
     const names = new Set(this.sampler.names.map(foldName))
-    return names.has('email') && (names.has('receiverapikey') || names.has('queries')) && !this.hasColumn('href')
+    const isOfUser = (name: string) => name === 'queries' || /key$/.test(name)
+    return names.has('email') && [...names].some(isOfUser) && !this.hasColumn('href')
   }
 }
 

@@ -3,7 +3,7 @@
  * However long the file is, only a chunk of it and the incoming record are in memory.
  */
 import { isAscii } from 'node:buffer'
-import { accessSync, constants, createReadStream, openSync, statSync } from 'node:fs'
+import { accessSync, closeSync, constants, createReadStream, openSync, readSync, statSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
@@ -71,7 +71,7 @@ export function findRecordFile(name: string, formats: readonly RecordFormat[]): 
   const format = endings[(ending ?? '').toLowerCase()]
   // a pipe of the shell (/dev/fd/63) has no ending, and `listings.gz` does not tell the format
   const saysNothing = size === undefined || untold.includes(ending?.toLowerCase() ?? '')
-  if (!format && saysNothing) return { name, format: undefined, gzip: undefined, bytesTotal: size }
+  if (!format && (saysNothing || isBinary(name))) return { name, format: undefined, gzip: undefined, bytesTotal: size }
   if (!format || !formats.includes(format)) {
     const allowed = Object.keys(endings).filter((key) => formats.includes(endings[key] as RecordFormat))
     const why = format ? `${format.toUpperCase()} is not taken here` : 'its name does not tell its format'
@@ -80,6 +80,20 @@ export function findRecordFile(name: string, formats: readonly RecordFormat[]): 
     })
   }
   return { name, format, gzip: gz !== undefined, bytesTotal: size }
+}
+
+/** Whether the first bytes say what the file is, if not its name: reading it then says so. */
+function isBinary(name: string): boolean {
+  const fd = openSync(name, constants.O_RDONLY)
+  try {
+    const first = Buffer.alloc(markBytes)
+    refuseBinary(first.subarray(0, readSync(fd, first)))
+    return false
+  } catch (error) {
+    return error instanceof LeadpushError
+  } finally {
+    closeSync(fd)
+  }
 }
 
 /** The size of a file in bytes; undefined where it is a pipe. Throws `usage` where it cannot be read. */

@@ -1,6 +1,7 @@
 /** The four endpoints, called once the caller is known (contract 5, 5.3, 5.4). */
 
 import type { FastifyRequest } from 'fastify'
+import { listed } from '../base/amounts.ts'
 import { hooksPerIntegrationMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import { checkHookUrl, type HookRules } from '../integrations/hook-address.ts'
@@ -80,13 +81,14 @@ export async function answerSubscribe(
   if (registered === 'too many') {
     throw new Refusal(422, `The integration has ${hooksPerIntegrationMax} hooks already: unsubscribe one first.`)
   }
-  const { hookId, isNew, wasOff, owed } = registered
+  const { hookId, isNew, wasOff, newTriggers, owed } = registered
   if (owed) context.onOwed(integration.userId)
-  const what = isNew
+  const before = isNew
     ? 'The hook is registered.'
     : wasOff
       ? 'The hook is switched on again.'
       : 'The hook was registered before.'
+  const what = newTriggers ? `${before} Its triggers changed: it now gets ${listed(newTriggers)}.` : before
   return {
     ok: true,
     msg: owed ? `${what} ${registered.hasQueries ? onItsWay : onceThereAreQueries}` : what,

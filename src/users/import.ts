@@ -92,7 +92,7 @@ async function stageAndMerge(
     onFolded: (record) => options.onFolded(file, record),
     isDryRun,
   })
-  const hasChanged = !isDryRun && merged.inserted + merged.updated > 0
+  const hasChanged = merged.inserted + merged.updated > 0
   const sharedKeys = hasChanged ? await findSharedKeys(kyselyOn(connection)) : undefined
   return { counts: { read: staged, ...merged, unsubscribed: 0 }, ignored, sharedKeys }
 }

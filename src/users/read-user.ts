@@ -1,5 +1,6 @@
 /** Reads the records of one users file, of any format: with `--map`, and what the file as a whole lacks. Imports and `validate` use it. */
 import type { LeadpushError } from '../base/errors.ts'
+import { leadVocabulary } from '../leads/usual-names.ts'
 import { ColumnSampler } from '../records/column-samples.ts'
 import { foldName, valueAt } from '../records/columns.ts'
 import { describeUnmet } from '../records/field-map.ts'
@@ -63,7 +64,7 @@ export class UserReader {
   finish(): string[] {
     if (this.sampler.header || this.sampler.looked === 0) return []
     const lack = this.hasEmail || this.hasColumn('email') ? undefined : this.lackOf('email')
-    if (lack?.fits.has('email')) throw this.errorOf(lack)
+    if (lack?.hint !== undefined || lack?.fits.has('email')) throw this.errorOf(lack)
     return describeUnmet(this.map, this.unmet, Object.keys(this.ignored.toObject()))
   }
 
@@ -86,13 +87,32 @@ export class UserReader {
     const what = header ? 'no column of its header is' : 'no record has'
     const message = header && field === 'email' ? describeNames(names) : `${what} ${field}, which a new user needs`
     const map = this.map as ReadonlyMap<UserColumn, never>
+    const fits = suggestMap(userVocabulary, samples, map)
+    if (field === 'email' && this.looksLikeListings(fits)) {
+      const what = 'it has listings, not users: it has an href and no email'
+      return {
+        message: what,
+        fits,
+        absent: [],
+        mayBeKnown: false,
+        example,
+        hint: 'Import it with `leadpush leads import`.',
+      }
+    }
     return {
       message,
-      fits: suggestMap(userVocabulary, samples, map),
+      fits,
       absent: [field],
       mayBeKnown: field !== 'email',
       example,
     }
+  }
+
+  /** A column for the URL of a listing, and none for the key of a user. */
+  private looksLikeListings(fits: ReadonlyMap<UserColumn, string>): boolean {
+    if (this.map.size > 0 || this.hasColumn('receiverApiKey') || fits.has('receiverApiKey')) return false
+    const { names, samples } = this.sampler
+    return names.some((name) => foldName(name) === 'href') || suggestMap(leadVocabulary, samples).has('href')
   }
 
   /** A record of JSON with the fields of the map read from their keys. */

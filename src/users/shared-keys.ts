@@ -16,18 +16,25 @@ interface SharedKeys {
 }
 
 /**
- * A sentence about the users who share a key with one of `changed_users`, once these are merged; undefined where each has a key of
- * their own. Users with other keys are not grouped.
+ * A sentence about the users who share a key with one of `changed_users`, whether these are merged or would be; undefined where each has a
+ * key of their own. Users with other keys are not grouped.
  */
 export async function findSharedKeys(db: Database): Promise<string | undefined> {
   const { rows } = await sql<SharedKeys>`
+    with changed as materialized (
+      select email, key_mark(receiver_key) as mark from changed_users where receiver_key is not null
+    ),
+    keyed as (
+      select email, mark from changed
+      union all
+      select email, key_mark(receiver_key) from users u where key_mark(receiver_key) in (select mark from changed)
+        and not exists (select from changed c where c.email = u.email)
+    )
     select coalesce(sum(users), 0)::bigint as users, count(*) as keys,
       coalesce(json_agg(json_build_array(one, other) order by one) filter (where rank <= 3), '[]') as examples
     from (
       select *, row_number() over (order by one) as rank from (
-        select count(*) as users, min(email) as one, max(email) as other from users
-        where key_mark(receiver_key) in (select key_mark(receiver_key) from changed_users)
-        group by key_mark(receiver_key) having count(*) > 1
+        select count(*) as users, min(email) as one, max(email) as other from keyed group by mark having count(*) > 1
       ) s
     ) shared`.execute(db)
   const { users, keys, examples } = rows[0] as SharedKeys

@@ -51,6 +51,29 @@ test('a word that is no command, option or argument is told with what was meant 
     2,
     /users\.xls: its name does not tell its format\n.*\.ndjson/,
   )
+  // under a name of its own a workbook was a file of an unknown format
+  const book = 'PK\u0003\u0004\u0014\u0000[Content_Types].xml xl/workbook.xml'
+  const isBook =
+    /: it is a workbook of Excel \(\.xlsx\), not the text of one\n {7}Nothing of this file went in\. Save it as CSV UTF-8 and import that\.\n$/
+  for (const [kind, name] of ['leads', 'users'].flatMap((kind) =>
+    ['book.xlsx', 'book.csv', 'book', 'book.dat'].map((name) => [kind, name] as const),
+  ))
+    await meets([kind, 'import', writeInput(name, book)], {}, 1, isBook)
+  // a file of the other kind was to be mapped, with the owner of a house as a user
+  const listings =
+    /: it has listings, not users: it has an href and no email\n {7}Nothing of this file went in\. Import it with `leadpush leads import`\.\n$/
+  for (const [name, text] of [
+    ['leads.csv', 'url,zip,price,contactEmail\nhttps://example.com/1,78704,5,owner@example.com\n'],
+    ['leads.ndjson', '{"href":"https://example.com/1","postalCode":"78704"}\n'],
+  ] as const)
+    await meets(['users', 'import', writeInput(name, text)], {}, 1, listings)
+  for (const head of ['email,receiverApiKey', 'email;api key', 'Email,Service-Key'])
+    await meets(
+      ['leads', 'import', writeInput('users.csv', `${head}\nme@example.com${head[5]}one\n`)],
+      {},
+      1,
+      /: it has users, not listings: .*Import it with `leadpush users import`/s,
+    )
   // commander took the second user and forgot the first
   const two = ['push', '--user', 'a@example.com', '--user', 'b@example.com']
   await meets(

@@ -103,6 +103,16 @@ test('--keys: the users of the database, or a list that no list of processes sho
   assert.deepEqual(await ask(['-'], '\nreceiver-key-2\r\nother\n'), [401, 200])
 })
 
+test('where another program has its port it says so, and counts no requests', async () => {
+  const { program, url } = await start([])
+  const { code, stdout, stderr } = await callProgram(['receiver', '--port', new URL(url).port], { env })
+  assert.deepEqual([code, stdout], [2, ''])
+  assert.match(stderr, /^error: Cannot listen on .*\n.*--host and --port/)
+  assert.doesNotMatch(stderr, /requests/)
+  program.kill()
+  await program.done
+})
+
 test('senseless options are refused before it listens', async () => {
   const refused = [
     [['--fail', '200:1'], /^error: --fail: holds "200:1"; allowed: a status from 300 to 599/],

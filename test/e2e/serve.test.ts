@@ -114,16 +114,24 @@ test('a hook is for the triggers that it asks for; the same URL again replaces t
   }
   assert.equal(await triggers(), undefined)
   const ids = new Set<string>()
-  for (const [more, expected] of [
-    [{}, ['new_lead']],
-    [{ trigger: 'price_change' }, ['price_change']],
-    [{ trigger: null }, ['price_change']],
-    [{}, ['price_change']],
-    [{ trigger: ['price_change', 'new_lead', 'price_change'] }, ['new_lead', 'price_change']],
-    [{ trigger: ['new_lead'] }, ['new_lead']],
+  const before = 'The hook was registered before.'
+  // it said the same whether or not it had changed something
+  for (const [more, expected, said] of [
+    [{}, ['new_lead'], 'The hook is registered.'],
+    [{ trigger: 'price_change' }, ['price_change'], `${before} Its triggers changed: it now gets price_change.`],
+    [{ trigger: null }, ['price_change'], before],
+    [{}, ['price_change'], before],
+    [
+      { trigger: ['price_change', 'new_lead', 'price_change'] },
+      ['new_lead', 'price_change'],
+      `${before} Its triggers changed: it now gets new_lead and price_change.`,
+    ],
+    [{ trigger: ['new_lead', 'price_change'] }, ['new_lead', 'price_change'], before],
+    [{ trigger: ['new_lead'] }, ['new_lead'], `${before} Its triggers changed: it now gets new_lead.`],
   ] as const) {
     const { json } = await subscribe(more)
     ids.add(json.id)
+    assert.ok(json.msg.startsWith(said) && (said !== before || json.msg === before), json.msg)
     assert.deepEqual(await triggers(), expected)
   }
   assert.equal(ids.size, 1)

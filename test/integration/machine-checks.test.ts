@@ -45,7 +45,8 @@ const silent = await listen(net.createServer())
 const receiver = await listen(
   http.createServer((request, response) => {
     asked.push(`${request.method} ${request.url} ${request.headers['x-service-api-key'] ?? 'without a key'}`)
-    response.writeHead(Number(/\/(\d{3})$/.exec(request.url ?? '')?.[1] ?? 405)).end()
+    if (request.url === '/page') response.setHeader('Content-Type', 'text/html; charset=utf-8').writeHead(200).end()
+    else response.writeHead(Number(/\/(\d{3})$/.exec(request.url ?? '')?.[1] ?? 405)).end()
   }),
 )
 const asked: string[] = []
@@ -284,8 +285,10 @@ test('the receiver is asked with a HEAD and no key, and is there, in trouble, or
   isWell(await diagnose(url('/501')), 'receiver')
   says(await diagnose(url('/503')), 'receiver', /^problem: .* is in trouble: HTTP 503 to a HEAD, and until that/)
   says(await diagnose(url('/404')), 'receiver', /^note: .*HTTP 404 to a HEAD\. Check the path.*probe --user/)
-  // a receiver may want a key first
-  isWell(await diagnose(url('/401')), 'receiver')
+  // a receiver may want a key first; so may a proxy before it, and a login page answered 200 to everything
+  for (const status of [401, 403])
+    says(await diagnose(url(`/${status}`)), 'receiver', new RegExp(`^note: .*HTTP ${status} to a HEAD without a key\\. .*probe --user`))
+  says(await diagnose(url('/page')), 'receiver', /^note: .* answers a HEAD with a page \(text\/html\)\. Check that LEADPUSH_RECEIVER_URL/)
   says(await diagnose(url('/301')), 'receiver', /^note: .*redirects \(HTTP 301\)/)
   const slow = { LEADPUSH_TIMEOUT: '200ms' }
   for (const [settings, words] of [

@@ -112,7 +112,8 @@ test('weeks have their deliveries by how they ended', () => {
   const shown = weeks.map(({ period: _, monday: __, ...week }) => Object.values(week))
   assert.deepEqual(shown[0], [0, 0, 0, 3])
   assert.deepEqual(shown.at(-2), [2, 1, 0, 0])
-  assert.deepEqual(shown.at(-1), [1, 1, 1, 0])
+  // a@example.com's failed delivery of this week was made good, which counted as failed beside it
+  assert.deepEqual(shown.at(-1), [1, 0, 1, 0])
   for (const week of shown.slice(1, -2)) assert.deepEqual(week, [0, 0, 0, 0])
 })
 
@@ -167,7 +168,7 @@ test('users who were due in a week and got nothing are part of it, but for a wee
   assert.deepEqual(missedOf(found), [3, 0, 0, 0, 3, 0, 0, 0])
   assert.match(
     buildReport(found, settings),
-    /6 deliveries in 8 weeks: 25\.0 % delivered, 2 failed, 1 unknown; 6 users got nothing\./,
+    /5 deliveries in 8 weeks: 27\.3 % delivered, 1 failed, 1 unknown; 6 users got nothing\./,
   )
   await sql`insert into claims (scope, email) select 'weekly:' || period, 'a@example.com' from runs where id = ${id}`.execute(
     db,
@@ -180,5 +181,5 @@ test('users who were due in a week and got nothing are part of it, but for a wee
     select period from runs where id = ${runs.get(0) ?? 0})`.execute(db)
   const now = await find()
   assert.equal(missedOf(now)[7], 1)
-  assert.match(buildReport(now, settings), /<dt>Got nothing<\/dt><dd[^>]*>1<small>[^<]*33\.3 % of 3/)
+  assert.match(buildReport(now, settings), /<dt>Got nothing<\/dt><dd[^>]*>1<small>[^<]*50\.0 % of 2/)
 })

@@ -59,9 +59,16 @@ async function findUser(name: string | number) {
 // After a file of one user all users were grouped by their keys, and those whom an earlier file had were told again.
 test('who share a receiver key are named after the file that gave it to one of them, and no others', async () => {
   const notesOf = async (...records: object[]) => {
-    const notes: string[] = []
     const file = writeInput('keys.ndjson', toLines(records))
-    await importUsers(opened, [file], { onNote: (note) => void notes.push(note.replace(file, 'FILE')) })
+    const importing = async (isDryRun: boolean) => {
+      const notes: string[] = []
+      await importUsers(opened, [file], { isDryRun, onNote: (note) => void notes.push(note.replace(file, 'FILE')) })
+      return notes
+    }
+    const foreseen = await importing(true)
+    const notes = await importing(false)
+    // a dry run said nothing
+    assert.deepEqual(foreseen, notes)
     return notes
   }
   const told = (text: string) =>
@@ -74,6 +81,8 @@ test('who share a receiver key are named after the file that gave it to one of t
   assert.deepEqual(await notesOf(own('single-2', 'only'), own('twin-1', 'twins')), [
     `${told('2 users')}single-2@example.com and single@example.com.`,
   ])
+  // with a key of their own again they share none
+  assert.deepEqual(await notesOf(own('twin-2', 'own again')), [])
   await opened.pool.query("delete from users where email ~ '^(twin|single|stranger)'")
 })
 

@@ -47,6 +47,7 @@ export async function receive(
         await io.out.line(`leadpush receiver listening on ${receiver.url}`)
         if (!stop.signal.aborted) await once(stop.signal, 'abort')
         await receiver.close()
+        view.end()
         return 0
       } finally {
         view.stop()

@@ -11,6 +11,8 @@ const waitingBytesMax = 4 * 1024 * 1024
 
 export interface ReceiverView {
   show(delivery: ReceivedDelivery): void
+  /** Tells what came in all. */
+  end(): void
   stop(): void
 }
 
@@ -71,10 +73,11 @@ export async function createReceiverView(io: CommandIo): Promise<ReceiverView> {
       if (io.stdout.writableLength > waitingBytesMax) unshown++
       else io.out.resultSoon({ type: 'request', ...delivery }, ...describeRequest(delivery))
     },
-    stop() {
+    end() {
       progress.stop()
       if (unshown > 0) io.log.warn(`${plural(unshown, 'request')} came faster than they were read, and were not shown.`)
       if (!json) io.log.info(totals.text())
     },
+    stop: () => progress.stop(),
   }
 }

@@ -1,7 +1,8 @@
 /** Checks whether the receiver can be reached, directly or through a proxy, and its certificate. No delivery is sent. */
 import { plural } from '../../base/amounts.ts'
+import { isPage } from '../../deliveries/answer.ts'
 import { createHttp } from '../../http/client.ts'
-import type { HttpOutcome } from '../../http/exchange.ts'
+import type { HttpAnswer, HttpOutcome } from '../../http/exchange.ts'
 import { findProxy, type Reached, reach } from '../../http/reach.ts'
 import { type Found, note, problem } from '../finding.ts'
 import { causeOf } from '../status/causes.ts'
@@ -25,8 +26,8 @@ function judgeCertificate({ validTo }: Reached, now: Date): Found[] {
   return [note(`Its certificate ends in ${plural(days, 'day')}`, toDo)]
 }
 
-/** Judges the status of a HEAD without a key. Other refusals than these may only miss a key, or a body. */
-function judgeStatus(status: number, host: string): Found[] {
+/** Judges the answer to a HEAD without a key. Other refusals than these may only miss a body. */
+function judgeStatus({ status, contentType }: HttpAnswer, host: string): Found[] {
   const { toDo } = causeOf({ httpStatus: status, error: null })
   if (status >= 300 && status < 400)
     return [note(`${host} redirects (HTTP ${status}): a push follows no redirect`, toDo)]
@@ -34,6 +35,15 @@ function judgeStatus(status: number, host: string): Found[] {
     const advice =
       "Check the path in LEADPUSH_RECEIVER_URL; `leadpush probe --user EMAIL` shows what it says to a POST with a user's key."
     return [note(`${host} answers HTTP ${status} to a HEAD`, advice)]
+  }
+  const whatAPostGets = "`leadpush probe --user EMAIL` shows what it says to a POST with a user's key."
+  if (status === 401 || status === 403) {
+    const advice = `That is well where it only misses a user's key; a proxy before the receiver would refuse every delivery: ${whatAPostGets}`
+    return [note(`${host} answers HTTP ${status} to a HEAD without a key`, advice)]
+  }
+  if (status < 300 && isPage(contentType)) {
+    const advice = `Check that LEADPUSH_RECEIVER_URL is that of the receiver, not of a login: ${whatAPostGets}`
+    return [note(`${host} answers a HEAD with a page (text/html)`, advice)]
   }
   // a server with 501 knows the path, but not the method HEAD
   if (status < 500 || status === 501) return []
@@ -45,7 +55,7 @@ function judgeStatus(status: number, host: string): Found[] {
 /** Judges the outcome of the HEAD, once the host or the proxy was reached. */
 function judgeAnswer(outcome: HttpOutcome, host: string, proxy: string | undefined): Found[] {
   const isAnswer = outcome.kind === 'answer'
-  if (isAnswer && (proxy === undefined || outcome.status !== 407)) return judgeStatus(outcome.status, host)
+  if (isAnswer && (proxy === undefined || outcome.status !== 407)) return judgeStatus(outcome, host)
   const error = isAnswer ? 'the proxy asks for a user name and password (407)' : outcome.error
   const isOfProxy = proxy !== undefined && (isAnswer || outcome.stage === 'connect' || /^the proxy/.test(error))
   return [

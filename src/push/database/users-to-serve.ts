@@ -22,10 +22,15 @@ export const isClaimed = (scope: string) =>
 /** SQL: whether the user `u` has queries. */
 export const hasQueries = sql<boolean>`exists (select from queries q where q.user_id = u.id offset 0)`
 
-/** SQL: whether no later delivery to the user of the delivery `d` is pending, or delivered without doubt. */
-export const isTheLastWord = sql<boolean>`not exists (
+const isTheLastWordAmong = (others: RawBuilder<unknown>) => sql<boolean>`not exists (
   select from deliveries e where e.user_id = d.user_id and e.created_at > d.created_at and e.status in ('delivered', 'pending')
-    and not e.doubtful offset 0)`
+    and not e.doubtful ${others} offset 0)`
+
+/** SQL: whether no later delivery to the user of the delivery `d` is pending, or delivered without doubt. */
+export const isTheLastWord = isTheLastWordAmong(sql``)
+
+/** The same, of the deliveries of its period: the next week makes nothing good. */
+export const isTheLastWordOfPeriod = isTheLastWordAmong(sql`and e.period = d.period`)
 
 /** SQL: when the run began; without one, now. */
 const beginningOf = (runId: number | undefined) =>

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { rideOut } from '../../../db/away.ts'
 import type { Database } from '../../../db/open.ts'
 import { hasBegun } from '../../../deliveries/runs.ts'
+import { isTheLastWordOfPeriod } from '../../../push/database/users-to-serve.ts'
 import { countMissed, findDoubtful } from '../../status/missed.ts'
 import type { Status } from '../../status/status.ts'
 
@@ -12,7 +13,7 @@ export interface Week {
   period: string
   /** Its Monday, `2026-11-16`. */
   monday: string
-  /** Deliveries. */
+  /** Deliveries; `failed` and `unknown` without those that a later one of the week made good. */
   delivered: number
   failed: number
   unknown: number
@@ -27,7 +28,7 @@ const weeksAtLeast = 6
 /** A week, with the users whom a run of it held back. */
 type Ends = Omit<Week, 'missed'> & { held: number }
 
-/** Counts the deliveries of the last weeks, the oldest first, by reading nothing but the index of ended ones. */
+/** Counts the deliveries of the last weeks, the oldest first. Of delivered ones, the many, it reads nothing but the index. */
 async function findEnds(db: Database, timeZone: string): Promise<Ends[]> {
   const { rows } = await sql<Ends>`
     with weeks as materialized (
@@ -37,7 +38,10 @@ async function findEnds(db: Database, timeZone: string): Promise<Ends[]> {
     ),
     ends as (
       select period, status, count(*) as n from deliveries
-      where status in ('delivered', 'failed', 'unknown') and period >= (select min(period) from weeks) group by period, status
+      where status = 'delivered' and period >= (select min(period) from weeks) group by period, status
+      union all
+      select d.period, d.status, count(*) as n from deliveries d
+      where d.status in ('failed', 'unknown') and d.period >= (select min(period) from weeks) and ${isTheLastWordOfPeriod} group by d.period, d.status
     ),
     runs_of_all as (
       select period, held_users, resumable, id = first_value(id) over (partition by period order by started_at desc, id) as is_last from runs

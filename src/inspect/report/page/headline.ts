@@ -22,8 +22,12 @@ export function buildHeadline(figures: Figures): string {
   return 'All is well.'
 }
 
+/** Without what a later delivery made good. */
+const ofThisWeek = ({ weeks }: Figures) => weeks.at(-1) ?? { failed: 0, unknown: 0, missed: 0 }
+
 function buildLead(figures: Figures): Html {
-  const { period, delivered, failed, unknown, owed } = figures.status
+  const { period, delivered, owed } = figures.status
+  const { failed, unknown } = ofThisWeek(figures)
   if (isEmpty(figures)) {
     return html`<p class="lead">Bring listings and users in, look at what would be sent, and send it. Then make this page again.</p>
 <p><code>leadpush leads import listings.csv</code><br><code>leadpush users import users.json</code><br><code>leadpush preview</code><br><code>leadpush push --all</code></p>
@@ -51,8 +55,8 @@ function describeLastRun({ status, runs }: Figures, { time }: Wording): KeyFigur
 }
 
 function buildFigures(figures: Figures, wording: Wording): Html {
-  const { subscribed, withoutQueries, delivered, failed, unknown, owed, pending, stuck } = figures.status
-  const missed = figures.weeks.at(-1)?.missed ?? 0
+  const { subscribed, withoutQueries, delivered, owed, pending, stuck } = figures.status
+  const { failed, unknown, missed } = ofThisWeek(figures)
   const total = delivered + failed + unknown + missed
   const share = (value: number) =>
     total === 0 ? {} : { note: `${wording.percent(value / total)} of ${formatCount(total)}` }
