@@ -14,6 +14,18 @@ const usersIn = (digits: string, unsubscribed: readonly number[]) =>
   })
 
 export const regressions: Readonly<Record<string, Scenario>> = {
+  'a user who is drawn, and whom the guard holds back, is told once': {
+    seed: 1_011_875,
+    users: [...users(1), { places: ['10002'], subscribed: true, leadsBefore: 50 }],
+    listings: ['10001'],
+    settings: { ...settings, timeoutMs: 5_000, compress: 'off', leaseMs: 9_000 },
+    receiver: [{ atMs: 0, manner: { is: 'hangs', latencyMs: 8 } }],
+    pushes: [
+      { ...all, atMs: 36_938 },
+      { ...all, atMs: 23 },
+    ],
+    events: [],
+  },
   'a user who was held back, and is left to nobody in the end, is counted': {
     seed: 379,
     users: [...users(5), { places: ['10001'], subscribed: true, leadsBefore: 100 }],

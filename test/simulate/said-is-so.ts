@@ -67,7 +67,9 @@ export function checkTold({ outcome, byKey, isSmooth }: Facts, say: Say): void {
     const { startMs, endMs = startMs, request } = process
     const isAlone = processes.every((it) => it === process || !isSpan(it, startMs, endMs))
     const isQuiet = happened.every(({ atMs, event }) => atMs < startMs || atMs > endMs || event.is === 'stop')
-    const isWhole = request.what === 'all' && !request.force && request.limit === undefined
+    // of a forced push that was interrupted others are owed too
+    const isWeekly = scenario.pushes.every((push) => push.what !== 'all' || !push.force)
+    const isWhole = request.what === 'all' && isWeekly && request.limit === undefined
     if (isAlone && isQuiet && isWhole && scenario.events.every(({ is }) => is !== 'lock')) checkAlone(process, say)
   }
   if (scenario.events.some(({ is }) => is !== 'stop')) return

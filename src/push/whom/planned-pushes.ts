@@ -179,6 +179,8 @@ export class PlannedPushes {
 
   private hold({ user }: UserPlan, hold: UserHold, range: Cursor | undefined): void {
     if (range !== undefined) this.heldRanges.add(range)
+    // a user who was drawn may have been planned by the pass too
+    if (this.held.has(user.id)) return
     this.held.add(user.id)
     if (hold.by === 'slowness') this.slowUsers++
     this.context.onHeld(user, hold)
