@@ -6,11 +6,13 @@ import {
   closeSync,
   constants,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
   readlinkSync,
+  symlinkSync,
   writeSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -302,6 +304,10 @@ test('a broken, a foreign or a wrongly named file, and a folder for responses th
     'list.csv': good,
   })
   const [email, broken, empty, foreign, misnamed] = paths as [string, string, string, string, string]
+  // the response took the place of the list that the link led to
+  const linked = join(dirname(email), 'linked')
+  mkdirSync(linked)
+  symlinkSync(email, join(linked, '20260801_1234_Email.csv'))
   const before = await everything(house)
   for (const [args, code, message] of [
     [['--drop', email, broken], 1, /20260802_1234_Email\.csv: line 3: Hash must be/],
@@ -312,6 +318,8 @@ test('a broken, a foreign or a wrongly named file, and a folder for responses th
     [['--drop', email, '--response', join(folder, 'none')], 2, /there is no such folder/],
     [['--drop', email, '--response', email], 2, /is no folder/],
     [['--drop', email, '--response', folder], 2, /a response has its name/],
+    [['--drop', join(linked, '20260801_1234_Email.csv'), '--response', folder], 2, /a response has its name/],
+    [['--drop', join(linked, '20260801_1234_Email.csv'), '--response', linked], 2, /a response has its name/],
     [['--drop', email, email, '--response', responses], 2, /two lists have the name/],
     [['--list', join(folder, 'none.txt')], 2, /there is no such file/],
     [['--list', email, '--response', responses], 2, /--response goes with --drop/],

@@ -32,7 +32,9 @@ export function checkResponses(folder: string, files: readonly DropFile[]): void
     if (error instanceof LeadpushError) throw error
     throw refuse(codeOf(error) === 'ENOENT' ? 'there is no such folder' : `cannot be written to (${codeOf(error)})`)
   }
-  const inFolder = files.find(({ name }) => realpathSync(dirname(name)) === realpathSync(folder))
+  // a link elsewhere may lead to a list here
+  const placesOf = (name: string) => [realpathSync(dirname(name)), dirname(realpathSync(name))]
+  const inFolder = files.find(({ name }) => placesOf(name).includes(realpathSync(folder)))
   if (inFolder)
     throw refuse(`has the list ${basename(inFolder.name)}, and a response has its name: name another folder`)
   const names = files.map(({ name }) => basename(name))
