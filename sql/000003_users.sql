@@ -25,9 +25,6 @@ create table users (
   -- the postal key of the first place among the queries. Users near each other are served together, so that a bounded cache
   -- of leads hits
   home_key text not null default '',
-  -- contract 5.3: since when a subscription push is owed, and when the last one began
-  subscription_owed_at timestamptz,
-  subscription_begun_at timestamptz,
   -- since when the user has been subscribed and has had queries: a push that began before did not set out to serve the user
   due_since timestamptz not null default now(),
   created_at timestamptz not null default now(),
@@ -43,7 +40,16 @@ create function key_mark(receiver_key text) returns text language sql immutable
 return case when length(receiver_key) > 50 then split_part(receiver_key, ':', 4) else receiver_key end;
 
 create index users_in_order on users (home_key, id) where subscribed;
-create index users_subscription_owed on users (subscription_owed_at) where subscription_owed_at is not null;
+
+-- Contract 5.3: since when a subscription push is owed, and when the last one began. It is owed only while the user is subscribed, so who
+-- unsubscribes users leaves these rows alone: a push never waits for an import.
+create table subscription_pushes (
+  user_id bigint primary key references users on delete cascade,
+  owed_at timestamptz,
+  begun_at timestamptz
+);
+
+create index subscription_pushes_owed on subscription_pushes (owed_at, user_id) where owed_at is not null;
 
 create table queries (
   user_id bigint not null references users on delete cascade,

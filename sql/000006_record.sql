@@ -53,9 +53,8 @@ end $$;
 -- Begins pushes, then records the outcomes of other attempts. A push is claimed in its scope, and its deliveries are written with the
 -- attempts that start; but only if the worker holds its lease, this is the server on which they were planned, and `erasures_planned` is
 -- the count behind the lock. `pushes` holds each delivery's push, counted from 1; its recipe is a stretch of `recipes`.
--- The first row returned has the state of the lease and the count. Rows with a push and an e-mail are pushes that were begun; rows with
--- a push alone are subscription pushes whose users another transaction is changing, and which stay owed. The other rows are those of
--- `record_outcomes`.
+-- The first row returned has the state of the lease and the count. Rows with a push are pushes that were begun. The other rows are those
+-- of `record_outcomes`.
 create function record_pushes(
   worker bigint, server text, run bigint, run_period text, erasure_lock bigint, erasures_planned bigint,
   user_ids bigint[], emails text[], kinds text[], scopes text[], leads_of_pushes integer[], marks_of_pushes integer[],
@@ -83,20 +82,20 @@ begin
           as p (user_id, planned_email, kind, scope, leads, mark, push)
         cross join lateral (select * from users where id = p.user_id offset 0) u
         -- a server that took over may have given the id to another user; as a case, it leaves the estimates of the plan as they are
-        where case when u.email = p.planned_email then u.subscribed or p.kind in ('single', 'subscription') else false end
+        where case when u.email = p.planned_email then u.subscribed or p.kind = 'single' else false end
       ),
       free as (
-        -- a user who is being changed is not waited for: the other pushes of this statement would wait too
+        -- what another statement is just beginning is not waited for: it may wait for another of these
         -- the case, here and below, hides the index of the owed: a plan made while nobody was owed would read all of it
-        select id from users where id = any (user_ids) and 'subscription' = any (kinds)
-          and case when subscription_owed_at is null then false else true end
-        for no key update skip locked
+        select user_id from subscription_pushes where user_id = any (user_ids) and 'subscription' = any (kinds)
+          and case when owed_at is null then false else true end
+        for update skip locked
       ),
       owed as (
-        update users u set subscription_owed_at = null, subscription_begun_at = now()
-        from eligible e join free f on f.id = e.user_id
-        where u.id = any (user_ids) and u.id = e.user_id and e.kind = 'subscription'
-          and case when u.subscription_owed_at is null then false else true end
+        update subscription_pushes o set owed_at = null, begun_at = now()
+        from eligible e join free f on f.user_id = e.user_id
+        where o.user_id = any (user_ids) and o.user_id = e.user_id and e.kind = 'subscription'
+          and case when o.owed_at is null then false else true end
         returning e.push
       ),
       claimed as (
@@ -127,13 +126,7 @@ begin
         ) d
         join granted g on g.push = d.push
       )
-      select live, erasures, push, email, receiver_key, null, null, null::integer, null::integer, null from granted
-      union all
-      select live, erasures, push, null, null, null, null, null, null, null from eligible e
-      where e.kind = 'subscription' and not exists (select from owed o where o.push = e.push)
-        and exists (
-          select from users where id = e.user_id and case when subscription_owed_at is null then false else true end
-        );
+      select live, erasures, push, email, receiver_key, null, null, null::integer, null::integer, null from granted;
   end if;
   if cardinality(of_keys) > 0 then
     return query select live, erasures, null::bigint, null, null, o.*

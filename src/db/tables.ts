@@ -86,11 +86,10 @@ export interface Tables {
     receiver_key: string
     subscribed: boolean
     home_key: Defaulted<string>
-    subscription_owed_at: Date | null
-    subscription_begun_at: Date | null
     due_since: Generated<Date>
     created_at: Generated<Date>
   }
+  subscription_pushes: { user_id: number; owed_at: Date | null; begun_at: Date | null }
   data_keys: { id: string; wrapped: string; current: boolean; created_at: Generated<Date> }
   queries: {
     user_id: number

@@ -99,8 +99,6 @@ export interface RecordedPushes<Push extends PlannedPush = PlannedPush> {
   begun: Push[]
   /** The first attempts that were recorded with them. */
   attempts: RecordedAttempt[]
-  /** Subscription pushes of users whom another transaction is changing: they were not begun, and are still owed. */
-  busy: Push[]
   /** The states of the deliveries whose outcomes were recorded. */
   told: DeliveryState[]
   /** The same as in `RecordedOutcomes`. */
@@ -147,7 +145,7 @@ export async function recordPushes<Push extends PlannedPush>(
       ${outcomeColumns(outcomes)})
   `.execute(db)
   const [{ live, erasures, statement } = { live: false, erasures: 0, statement: null }] = found
-  const recorded: RecordedPushes<Push> = { live, erasures, begun: [], attempts: [], busy: [], told: [], statement }
+  const recorded: RecordedPushes<Push> = { live, erasures, begun: [], attempts: [], told: [], statement }
   for (const { push: nth, email, receiverKey, idempotencyKey, status, attempts, httpStatus, error } of found) {
     const push = nth === null ? undefined : (pushes[nth - 1] as Push)
     if (push && email !== null && receiverKey !== null) {
@@ -157,7 +155,7 @@ export async function recordPushes<Push extends PlannedPush>(
       recorded.begun.push(push)
       for (const [at, delivery] of push.deliveries.entries())
         if (first + at < attemptsMax) recorded.attempts.push({ attempt: 1, ...of, ...delivery })
-    } else if (push) recorded.busy.push(push)
+    }
     if (idempotencyKey !== null)
       recorded.told.push({ idempotencyKey, status, attempts, httpStatus, error } as DeliveryState)
   }

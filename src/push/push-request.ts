@@ -65,8 +65,6 @@ export interface PushEnd {
   guard: WeekHold['by'] | undefined
   /** Users whom the guard held back one by one. */
   heldUsers: number
-  /** Subscription pushes that stay owed, since other processes are working on their users. */
-  leftOwed: number
   /** Deliveries whose answers held it. */
   doubtful: number
   /** `--resume` did nothing, and an earlier run has already reported why: users are held back, or the receiver is down. */

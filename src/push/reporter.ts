@@ -1,5 +1,4 @@
 /** The interface through which a push reports its progress: the lines of `push --json` as values, notes and waits. */
-import { formatCount } from '../base/amounts.ts'
 import type { DeliveryFacts, DeliveryState, LedgerDelivery } from '../deliveries/ledger.ts'
 import type { DeliveryLine, PushLine } from '../index.ts'
 import type { Hold } from './hold.ts'
@@ -69,14 +68,6 @@ export function toDeliveryLine(
     httpStatus,
     error,
   }
-}
-
-/** Notes the subscription pushes that stay owed, since another transaction is changing their users. */
-export function tellLeftOwed(reporter: PushReporter, users: number): void {
-  if (users === 0) return
-  const what = users === 1 ? 'A subscription push is' : `${formatCount(users)} subscription pushes are`
-  const whom = users === 1 ? 'its user' : 'their users'
-  reporter.note(`${what} still owed: an import, or another command, has ${whom} in hand.`)
 }
 
 /** Adds up the lines of a push. */

@@ -11,7 +11,7 @@ import { databaseLedger } from './database/database-ledger.ts'
 import { type Hold, toReason, type UserHold } from './hold.ts'
 import type { PushContext, PushEnd, RunContext } from './push-request.ts'
 import { Receiver } from './receiver/receiver.ts'
-import { type PushReporter, Tally, tellLeftOwed } from './reporter.ts'
+import { type PushReporter, Tally } from './reporter.ts'
 import { tellAbsence } from './run/absence.ts'
 import { judgeRun, type LoopEnd, nextRound, type RunEnd, type RunFacts } from './run/run-end.ts'
 import { lostRecords, RunRecords } from './run/run-records.ts'
@@ -111,7 +111,7 @@ class PushRun {
   }
 
   async execute(): Promise<PushEnd> {
-    const { ledger, reporter, users } = this.tools
+    const { ledger, reporter } = this.tools
     const { named, limit } = this.scope
     await ledger.attempts.endFarPauses()
     if (named.length === 0) await this.findWork()
@@ -122,7 +122,6 @@ class PushRun {
       const next = nextRound(this.facts(loop), round)
       if (next === 'no' || (next === 'afterLeases' && !(await this.isMoreLeft()))) break
       if (next === 'afterLeases') await this.findWork()
-      users.leftOwed.clear()
       loop = await this.playRound(next === 'again')
     }
     return await this.end(loop, already)
@@ -202,8 +201,7 @@ class PushRun {
       this.unreached = unreached.users
       left.uncounted += unreached.uncounted
     }
-    if (scope.left === 'asked') left.free = users.leftOwed.size
-    else left.elsewhere += await ledger.users.countElsewhere(agenda.passes, worker.ids)
+    if (scope.left !== 'asked') left.elsewhere += await ledger.users.countElsewhere(agenda.passes, worker.ids)
     this.counted = left
     await this.tellWeekHold()
     worker.lost.throwIfAborted()
@@ -228,10 +226,9 @@ class PushRun {
 
   private facts(loop: LoopEnd): RunFacts {
     const { scope, guard, heldAgain, counted: left, tally } = this
-    const { stop, planned, users } = this.tools
+    const { stop, planned } = this.tools
     const { heldUsers } = planned
-    const leftOwed = users.leftOwed.size
-    return { ...tally, scope, loop, left, heldAgain, guard, isStopped: stop.aborted, heldUsers, leftOwed }
+    return { ...tally, scope, loop, left, heldAgain, guard, isStopped: stop.aborted, heldUsers }
   }
 
   private async end(loop: LoopEnd, already: number): Promise<PushEnd> {
@@ -258,18 +255,17 @@ class PushRun {
   private async report(facts: RunFacts, end: RunEnd, already: number): Promise<PushEnd> {
     const { ledger, reporter, planned } = this.tools
     const { heldBy, cameToEnd, closes, ok, toldBefore } = end
-    const { isStopped: stopped, heldUsers, heldAgain, guard, loop, leftOwed } = facts
+    const { isStopped: stopped, heldUsers, heldAgain, guard, loop } = facts
     if (heldBy) this.tellHold(heldBy)
     const interrupted = this.agenda.interrupted.map(({ id }) => id)
     if (closes) await ledger.runs.closeInterrupted(interrupted, heldUsers)
     if (!stopped && loop.is === 'done' && !this.scope.owedOnly) await this.tellUntold()
-    tellLeftOwed(reporter, leftOwed)
     if (heldAgain > 0)
       reporter.note(`Users held back: ${heldAgain}, as a push before this one told; see leadpush status.`)
     const summary = this.summarize(facts, already)
     reporter.line(summary)
     return {
-      ...{ summary, stopped, cameToEnd, ok, toldBefore, leftOwed },
+      ...{ summary, stopped, cameToEnd, ok, toldBefore },
       held: guard !== 'lets' || heldBy !== undefined || heldUsers > planned.slowUsers,
       gaveUp: loop.is === 'gave up' ? loop.why : undefined,
       guard: guard === 'lets' ? undefined : this.agenda.verdict?.held?.by,
@@ -278,10 +274,10 @@ class PushRun {
     }
   }
 
-  /** Reports each user who was asked for by name, and whom a finished run has neither served nor reported nor left owed. */
+  /** Reports each user who was asked for by name, and whom a finished run has neither served nor reported. */
   private async tellUntold(): Promise<void> {
     const { ledger, users } = this.tools
-    const left = [...this.untold.values()].filter(({ id }) => !users.remembers(id) && !users.leftOwed.has(id))
+    const left = [...this.untold.values()].filter(({ id }) => !users.remembers(id))
     if (left.length === 0) return
     const removed = await ledger.users.findRemoved(left)
     const reason = 'another process has begun or ended this push meanwhile'

@@ -54,14 +54,14 @@ async function findUnlisted(connection: Connection): Promise<number> {
   return rowCount ?? 0
 }
 
-/** Unsubscribes them, and ends what is owed to them and not begun. */
+/** Unsubscribes them. */
 async function unsubscribe(connection: Connection): Promise<void> {
   // in one order, as all who lock many users
   await connection.query(`
     select count(*) from (select id from unlisted_users order by id) c
     cross join lateral (select from users where id = c.id offset 0 for no key update) u`)
   await connection.query(`
-    update users u set subscribed = false, subscription_owed_at = null from unlisted_users c where u.id = c.id`)
+    update users u set subscribed = false from unlisted_users c where u.id = c.id`)
 }
 
 function tooFew(listed: number, subscribed: number, files: number): LeadpushError {

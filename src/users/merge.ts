@@ -226,12 +226,15 @@ async function applyUpdates(db: Database): Promise<void> {
   await sql`
     select count(*) from (select id from changed_users where id is not null order by id) c
     cross join lateral (select from users where id = c.id offset 0 for no key update) u`.execute(db)
-  // a user removed meanwhile stays removed. As with `users unsubscribe`, an owed push that has not begun ends
+  // what was owed before a user was unsubscribed is not owed again
+  await sql`
+    update subscription_pushes set owed_at = null where owed_at is not null and user_id in (
+      select u.id from changed_users c join users u on u.id = c.id where not u.subscribed)`.execute(db)
+  // a user removed meanwhile stays removed
   await sql`
     update users u set receiver_key = coalesce(c.receiver_key, u.receiver_key), subscribed = coalesce(c.subscribed, u.subscribed),
       home_key = coalesce(c.home_key, u.home_key),
-      due_since = case when u.subscribed and exists (select from queries q where q.user_id = u.id) then u.due_since else now() end,
-      subscription_owed_at = case when coalesce(c.subscribed, u.subscribed) then u.subscription_owed_at end
+      due_since = case when u.subscribed and exists (select from queries q where q.user_id = u.id) then u.due_since else now() end
     from changed_users c where u.id = c.id`.execute(db)
   await sql`delete from queries q using changed_users c where q.user_id = c.id and c.queries is not null`.execute(db)
   await sql`

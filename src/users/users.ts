@@ -1,5 +1,5 @@
 /** Finds, lists, subscribes, unsubscribes and removes users, for the commands. */
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { LeadpushError } from '../base/errors.ts'
 import { subscriptionPauseMs } from '../base/limits.ts'
 import { rideOut } from '../db/away.ts'
@@ -18,6 +18,10 @@ export interface FoundUser {
   owed: boolean
 }
 
+/** SQL: whether a subscription push is owed to the user `u` and not begun. */
+export const isPushOwed = sql<boolean>`(u.subscribed and exists (
+  select from subscription_pushes o where o.user_id = u.id and o.owed_at is not null offset 0))`
+
 export const normaliseEmail = (email: string) => email.trim().toLowerCase()
 
 /** Finds a user by e-mail, in any case. Throws `usage` if there is no such user. */
@@ -26,13 +30,12 @@ export async function findUser(db: Database, email: string): Promise<FoundUser> 
   const found = email.includes('\0')
     ? undefined
     : await rideOut(() =>
-        db
-          .selectFrom('users')
-          .select(['id', 'email', 'subscribed', 'subscription_owed_at'])
-          .where('email', '=', normaliseEmail(email))
-          .executeTakeFirst(),
+        sql<FoundUser['user'] & Omit<FoundUser, 'user'>>`
+          select id, email, subscribed, ${isPushOwed} as owed from users u where email = ${normaliseEmail(email)}
+        `.execute(db),
       )
-  if (!found) {
+  const [row] = found?.rows ?? []
+  if (!row) {
     if (await rideOut(() => isErased(db, { user: normaliseEmail(email) }))) {
       throw new LeadpushError('usage', `${JSON.stringify(email)} was forgotten: no import brings that e-mail back.`, {
         hint: '`leadpush users forget` is for good. Whoever comes back needs another e-mail.',
@@ -42,8 +45,8 @@ export async function findUser(db: Database, email: string): Promise<FoundUser> 
       hint: '`leadpush users list` shows them, `leadpush users import FILE` brings them in.',
     })
   }
-  const { id, subscribed, subscription_owed_at } = found
-  return { user: { id, email: found.email }, subscribed, owed: subscription_owed_at !== null }
+  const { subscribed, owed } = row
+  return { user: { id: row.id, email: row.email }, subscribed, owed }
 }
 
 /** The key that the receiver gave a user. Throws `usage` where there is no such user, and as `Vault.open` does. */
@@ -88,8 +91,15 @@ export async function* listUsers(db: Database): AsyncGenerator<ListedUser[]> {
   }
 }
 
-/** SQL: whether the user's last subscription push began so recently that no further one becomes owed (contract 5.3). */
-const pushedLately = sql<boolean>`coalesce(subscription_begun_at > now() - ${subscriptionPauseMs} * interval '1 millisecond', false)`
+/**
+ * SQL: owes a subscription push to the users of the row source `whom`, unless their last one began less than a minute ago
+ * (contract 5.3). `since`: since when, where one may be owed already.
+ */
+const owePush = (whom: RawBuilder<unknown>, since = sql`now()`) => sql`
+  insert into subscription_pushes as p (user_id, owed_at) select id, now() from ${whom}
+  on conflict (user_id) do update set owed_at = ${since}
+    where p.begun_at is null or p.begun_at <= now() - ${subscriptionPauseMs} * interval '1 millisecond'
+  returning user_id`
 
 /** Whether a subscription push is owed; it is not sent before the user has queries. */
 export type SubscriptionOwed = { owed: false } | { owed: true; hasQueries: boolean }
@@ -97,9 +107,8 @@ export type SubscriptionOwed = { owed: false } | { owed: true; hasQueries: boole
 /** Records that a subscription push is owed to the user, if subscribed and unless the last one began less than a minute ago. */
 export async function recordSubscriptionOwed(db: Database, userId: number): Promise<SubscriptionOwed> {
   const { rows } = await sql<{ hasQueries: boolean }>`
-    update users u set subscription_owed_at = coalesce(subscription_owed_at, now())
-    where id = ${userId} and subscribed and (subscription_owed_at is not null or not ${pushedLately})
-    returning exists (select from queries q where q.user_id = u.id) as "hasQueries"
+    with owed as (${owePush(sql`users where id = ${userId} and subscribed`, sql`coalesce(p.owed_at, now())`)})
+    select exists (select from queries q where q.user_id = owed.user_id) as "hasQueries" from owed
   `.execute(db)
   return rows[0] ? { owed: true, hasQueries: rows[0].hasQueries } : { owed: false }
 }
@@ -115,16 +124,11 @@ export async function recordSubscription(
   return await rideOut(async (isRepeat) => {
     const { rows } = await sql<{ was: boolean; owed: boolean; tooSoon: boolean }>`
         with brief as materialized (${briefly}),
-        before as (
-          select id, subscribed, subscription_owed_at is not null as owed,
-            ${pushedLately} as recent
-          from users, brief where id = ${userId} for update of users
-        )
-        update users u set subscribed = true, due_since = case when b.subscribed then u.due_since else now() end,
-          subscription_owed_at = case when b.owed or b.subscribed or b.recent then u.subscription_owed_at else now() end
-        from before b where u.id = b.id
-        returning b.subscribed as was, u.subscription_owed_at is not null as owed,
-          not b.subscribed and b.recent as "tooSoon"
+        before as (select u.id, subscribed, ${isPushOwed} as owed from users u, brief where u.id = ${userId} for no key update of u),
+        fresh as (update users u set subscribed = true, due_since = now() from before b where u.id = b.id and not b.subscribed returning u.id),
+        owed as (${owePush(sql`fresh`)})
+        select b.subscribed as was, b.owed or o.user_id is not null as owed, not b.subscribed and o.user_id is null as "tooSoon"
+        from before b left join owed o on true
       `.execute(db)
     const found = rows[0] ?? { was: false, owed: false, tooSoon: false }
     // an earlier call, whose answer was lost, may have been the one that subscribed them
@@ -132,12 +136,12 @@ export async function recordSubscription(
   })
 }
 
-/** Unsubscribes a user; an owed subscription push that has not begun ends with it. */
+/** Unsubscribes a user: no subscription push is owed any more. */
 export async function recordUnsubscription(db: Database, userId: number): Promise<void> {
   await rideOut(() =>
     sql`
       with brief as materialized (${briefly})
-      update users set subscribed = false, subscription_owed_at = null from brief where id = ${userId}
+      update users set subscribed = false from brief where id = ${userId}
     `.execute(db),
   )
 }

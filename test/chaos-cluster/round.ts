@@ -187,7 +187,7 @@ class Round {
     const isQuiet = async () => {
       const found = await query(
         this.stage.cluster.primaryUrl(this.stage.database),
-        `select from users where subscription_owed_at is not null
+        `select from subscription_pushes where owed_at is not null
          union all select from deliveries where status = 'pending' and kind = 'subscription' limit 1`,
       )
       return found.length === 0

@@ -67,7 +67,7 @@ async function start(env: Record<string, string>): Promise<{ program: StartedPro
 async function settle(opened: OpenDatabase): Promise<boolean> {
   for (const endAt = Date.now() + settleMsMax; Date.now() < endAt; await sleep(100)) {
     const { rows } = await opened.pool.query(`select
-      exists (select from users where subscription_owed_at is not null) or
+      exists (select from subscription_pushes where owed_at is not null) or
       exists (select from deliveries where status = 'pending') as more`)
     if (!rows[0].more) return true
   }

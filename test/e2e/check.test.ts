@@ -6,6 +6,7 @@ import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook, passPauses, passTime, runTrigger } from '../support/hooks.ts'
 import { buildHouse, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
+import { owe } from '../support/owed.ts'
 
 const house = await buildHouse({ leads: [{ href: hrefOf(1), postalCode: '78704' }], users: makeUsers(3) })
 const opened = await house.database.open()
@@ -169,11 +170,10 @@ test('users whose further delivery, or whose subscription push, was left a day a
   await query(`update runs set ended_at = now() - interval '1 day' where command = 'force'`)
   await follow(await alarm(/^\w+ {2}problem {2}\d users whom a push/), 'push --resume')
   await well()
-  const owe = (ago: string) =>
-    query(`update users set subscription_owed_at = now() - $1::interval where email = 'user-0@example.com'`, [ago])
-  await owe('23 hours 59 minutes')
+  const oweSince = (ago: string) => query(owe("email = 'user-0@example.com'", 'now() - $1::interval'), [ago])
+  await oweSince('23 hours 59 minutes')
   await well()
-  await owe('1 day')
+  await oweSince('1 day')
   await follow(await alarm(/^\w+ {2}problem {2}1 user whom a push/), 'push --all')
 })
 

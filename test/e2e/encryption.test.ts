@@ -53,7 +53,7 @@ const keysSent = (house: House) => house.receiver.requests.map(({ headers }) => 
 /** A hook whose user is owed no subscription push for it. */
 async function addQuietHook(opened: OpenDatabase, email: string, path: string) {
   const hook = await addHook(opened, email, platform.url(path))
-  await opened.pool.query('update users set subscription_owed_at = null')
+  await opened.pool.query('update subscription_pushes set owed_at = null')
   return hook
 }
 

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { makeGate } from '../support/gate.ts'
 import { deliveriesOf } from '../support/house.ts'
 import { answerTogether, buildOverlap, emails, requestsOf, startPush, summaryOf } from '../support/overlap.ts'
+import { owe } from '../support/owed.ts'
 import { callProgram, startProgram } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
@@ -63,10 +64,10 @@ test('a push for one user whose subscription push another process takes first sa
   const house = await buildOverlap(1, () => 200)
   const [email] = emails as [string]
   const opened = await house.database.open()
-  await opened.pool.query('update users set subscription_owed_at = now() where email = $1', [email])
+  await opened.pool.query(owe('email = $1'), [email])
   const other = await opened.pool.connect()
   await other.query('begin')
-  await other.query('update users set subscription_owed_at = null where email = $1', [email])
+  await other.query('update subscription_pushes set owed_at = null')
   const push = startProgram(['push', '--user', email, '--json'], { env: house.env })
   const isBegun = async () => (await opened.pool.query("select from runs where command = 'user'")).rowCount === 1
   await until('the push has read that the user is owed one', isBegun)

@@ -5,6 +5,7 @@ import { startPushProcess } from '../../src/server/push-process.ts'
 import { makeGate } from '../support/gate.ts'
 import { deliveriesOf, hrefOf } from '../support/house.ts'
 import { writeInput } from '../support/import-files.ts'
+import { owe } from '../support/owed.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 import { assertAnswer, createKeys } from '../support/serve.ts'
 import { buildSubscriptions } from '../support/subscriptions.ts'
@@ -162,9 +163,7 @@ test('a process that takes too long is told to stop, and killed where it does no
 
 test('more than 4 in line have one process for all', async () => {
   const before = receiver.requests.length
-  await opened.pool.query(
-    'update users set subscription_owed_at = clock_timestamp() where id in (select id from users order by id limit 5)',
-  )
+  await opened.pool.query(owe('id in (select id from users order by id limit 5)'))
   const serve = await start()
   const ended = () => serve.log().flatMap(({ msg }) => (msg.startsWith('The subscription push') ? [msg] : []))
   await until('they are told', () => ended().length > 0)

@@ -6,6 +6,7 @@ import { pingBodyBytesMax, pingPauseMs, pingRepeatsMax } from '../../src/base/li
 import { makeGate } from '../support/gate.ts'
 import { buildHouse, deliveriesOf, type House, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
+import { owe } from '../support/owed.ts'
 import { type StartedProgram, startProgram } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 import { until } from '../support/until.ts'
@@ -64,9 +65,8 @@ test('a subscription push that fails ends with 1; one that was interrupted is ow
   const failed = await house.call('users subscribe user-0@example.com --json')
   assert.deepEqual([failed.code, deliveriesOf(failed.json)[0].status], [1, 'failed'])
   const database = await house.database.open()
-  await database.pool.query(
-    "update users set subscribed = true, subscription_owed_at = now() where email <> 'user-0@example.com'",
-  )
+  await database.pool.query("update users set subscribed = true where email <> 'user-0@example.com'")
+  await database.pool.query(owe("email <> 'user-0@example.com'"))
   await database.close()
   house.receiver.answer = () => 200
   const preview = await house.call('preview --user user-1@example.com --json')

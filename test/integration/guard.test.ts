@@ -14,6 +14,7 @@ import { type PushRequest, type PushSettings, runPush } from '../../src/push/run
 import { prune } from '../../src/upkeep/prune/prune.ts'
 import { afterStatement } from '../support/after-statement.ts'
 import { createDatabase } from '../support/database.ts'
+import { owe } from '../support/owed.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
 import { testPushSettings } from '../support/push-settings.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
@@ -474,7 +475,7 @@ test('a run that is held makes second attempts and sends subscription pushes', a
   await weeks.push(all, { stop })
   await weeks.passWeek()
   await weeks.users('b')
-  await weeks.query(`update users set subscription_owed_at = now() where email like 'b@%'`)
+  await weeks.query(owe(`email like 'b@%'`))
   const held = await weeks.push()
   const { owed, delivered, users } = held.summary
   assert.deepEqual([held.ok, held.skips.length, held.sent, owed, delivered, users], [false, 1, 2, 2, 2, 2])

@@ -144,7 +144,7 @@ test('the first hook owes a subscribed user a push, once, and not within a minut
   assert.equal(await register('b'), false)
   const begin = (ago: string) =>
     opened.pool.query(
-      `update users set subscription_owed_at = null, subscription_begun_at = now() - $2::interval where id = $1`,
+      'update subscription_pushes set owed_at = null, begun_at = now() - $2::interval where user_id = $1',
       [userId, ago],
     )
   await begin('50 seconds')
@@ -159,17 +159,17 @@ test('the first hook owes a subscribed user a push, once, and not within a minut
   await removeHooks(opened.db, integration.id, 'all')
   assert.equal(await register('b'), true)
   // an owed push keeps its time
-  const since = await opened.pool.query('select subscription_owed_at from users where id = $1', [userId])
+  const since = await opened.pool.query('select owed_at from subscription_pushes where user_id = $1', [userId])
   await removeHooks(opened.db, integration.id, 'all')
   assert.equal(await register('b'), true)
-  const still = await opened.pool.query('select subscription_owed_at from users where id = $1', [userId])
+  const still = await opened.pool.query('select owed_at from subscription_pushes where user_id = $1', [userId])
   assert.deepEqual(still.rows, since.rows)
 })
 
 test('the first hook of a second integration owes one too, a user who is not subscribed none', async () => {
   const first = await connect()
   await registerHook(opened.db, first, urlOf('a'))
-  await opened.pool.query('update users set subscription_owed_at = null where id = $1', [first.userId])
+  await opened.pool.query('update subscription_pushes set owed_at = null where user_id = $1', [first.userId])
   const second = await connect(true, first.email)
   const registered = await registerHook(opened.db, second, urlOf('a'))
   assert.ok(typeof registered === 'object' && registered.owed)
@@ -237,7 +237,7 @@ test('a lost answer of the database ends nothing, and nothing is done twice', as
     return undefined
   }
   assert.equal(await through('from users u', listUser), false)
-  const { user } = await through('from "users"', (db) => findUser(db, email))
+  const { user } = await through('from users u', (db) => findUser(db, email))
   const subscribed = await through('update users', (db) => recordSubscription(db, user.id))
   assert.deepEqual(subscribed, { was: false, owed: true, tooSoon: false })
   await through('update users', (db) => recordUnsubscription(db, user.id))

@@ -21,6 +21,7 @@ import { decodeRecipe, encodeRecipes } from '../../src/deliveries/recipe.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
 import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
 import { createDatabase } from '../support/database.ts'
+import { owe } from '../support/owed.ts'
 import { seedUsers } from '../support/seed.ts'
 import { until } from '../support/until.ts'
 
@@ -71,7 +72,6 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
     begun: [],
     statement: null,
     attempts: [],
-    busy: [],
     told: [],
   })
   assert.equal((await begin(live, 'live', false)).begun.length, 1)
@@ -81,7 +81,6 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
     begun: [],
     statement: null,
     attempts: [],
-    busy: [],
     told: [],
   })
   await giveBack(db, live.ids)
@@ -161,7 +160,7 @@ test('a push that was planned before an erasure is not begun, and an erasure wai
   const [stale, fresh] = [await begin(worker, 'stale', true, db, 1), await begin(worker, 'fresh', true)]
   assert.deepEqual(
     [stale, fresh.erasures, fresh.begun.length],
-    [{ live: true, erasures: 2, begun: [], statement: null, attempts: [], busy: [], told: [] }, 2, 1],
+    [{ live: true, erasures: 2, begun: [], statement: null, attempts: [], told: [] }, 2, 1],
   )
   // its snapshot is older than the erasure: it learns of it all the same
   await db.transaction().execute(async (tx) => {
@@ -169,7 +168,7 @@ test('a push that was planned before an erasure is not begun, and an erasure wai
     await sql`select count(*) from claims`.execute(tx)
     await erase()
     assert.deepEqual(await begin(worker, 'older', true, tx, 2), {
-      ...{ live: true, erasures: 3, begun: [], statement: null, attempts: [], busy: [], told: [] },
+      ...{ live: true, erasures: 3, begun: [], statement: null, attempts: [], told: [] },
     })
   })
 })
@@ -203,7 +202,7 @@ test('outcomes are recorded along with begun pushes, even by a worker that may b
   const both = await recordPushes(db, context, [next], [outcome('first', true), outcome('gone', true)])
   const delivered = { idempotencyKey: 'first', status: 'delivered', attempts: 1, httpStatus: 200, error: null }
   assert.deepEqual(both, {
-    ...{ live: true, erasures: 1, busy: [], told: [delivered], statement: null },
+    ...{ live: true, erasures: 1, told: [delivered], statement: null },
     begun: [next],
     attempts: [
       {
@@ -228,7 +227,6 @@ test('outcomes are recorded along with begun pushes, even by a worker that may b
     begun: [],
     statement: null,
     attempts: [],
-    busy: [],
     told: [pending],
   })
 })
@@ -237,7 +235,7 @@ test('outcomes are recorded along with begun pushes, even by a worker that may b
 test('two pushes of one user are begun together, each with its own deliveries', async (t) => {
   const { db, newWorker } = await build(t)
   const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
-  await db.updateTable('users').set({ subscription_owed_at: new Date() }).execute()
+  await db.insertInto('subscription_pushes').values({ user_id: userId, owed_at: new Date(), begun_at: null }).execute()
   const { id: workerId, server } = await newWorker()
   const context = { workerId, server, runId: 1, period, attemptsMax: 3 }
   const part = (idempotencyKey: string, number: number) => ({
@@ -272,7 +270,7 @@ test('a delivery that was recorded and never sent is not sent once its week is o
   const { db, newWorker, begin, take } = await build(t)
   const [worker, other] = [await newWorker(), await newWorker()]
   const { id: userId } = await db.selectFrom('users').select('id').executeTakeFirstOrThrow()
-  await db.updateTable('users').set({ subscription_owed_at: new Date() }).execute()
+  await db.insertInto('subscription_pushes').values({ user_id: userId, owed_at: new Date(), begun_at: null }).execute()
   const { id: runId } = await startRun(db, {
     ...{ command: 'all', workerIds: worker.ids, resumable: true, timeZone: 'UTC', maxLeadAgeMs: 1_000 },
   })
@@ -391,21 +389,23 @@ test('the statements of every delivery only look up their own rows, even if they
       Array.from({ length: users }, (_, at) => ({ email: `user-${at}@example.com` })),
     )
     // autovacuum may do so at any time: the planner then knows many users, none of whom is owed anything
-    await sql`analyze users`.execute(db)
+    await sql
+      .raw(`${owe()}; update subscription_pushes set owed_at = null; analyze users, subscription_pushes`)
+      .execute(db)
     const { id: first } = await db
       .selectFrom('users')
       .select('id')
       .where('email', '=', 'user-0@example.com')
       .executeTakeFirstOrThrow()
     firstOfMany = first
-    await sql`update users set subscription_owed_at = now()`.execute(db)
+    await sql.raw(owe()).execute(db)
     const started = Array.from({ length: users - 10 }, (_, at) => push(first + at, 'weekly'))
     await recordPushes(db, context, started)
     // of this transaction: other connections report what they read late
     const countRead = async () => {
       const { rows } = await sql<{ n: number }>`
         select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::integer as n from pg_stat_xact_user_tables
-        where relname in ('deliveries', 'claims', 'users')
+        where relname in ('deliveries', 'claims', 'users', 'subscription_pushes')
       `.execute(session)
       return rows[0]?.n ?? 0
     }

@@ -14,6 +14,7 @@ import { findUser, recordSubscription, recordUnsubscription, removeUser } from '
 import { createDatabase } from '../support/database.ts'
 import { makeGate } from '../support/gate.ts'
 import { toLines } from '../support/import-files.ts'
+import { owe } from '../support/owed.ts'
 import { all, build, lead, PushHouse, stopAfter, users } from '../support/push-house.ts'
 import { requestsAtLeast, startTestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
@@ -481,7 +482,7 @@ test('--resume goes on with a run whose lease ends while it is at something else
     insert into runs (command, period, time_zone, worker_id, resumable)
     select 'all', to_char(now() at time zone 'UTC', 'IYYY-"W"IW'), 'UTC', id, true from dead
   `.execute(house.db)
-  await sql`update users set subscription_owed_at = now() where email like '%0@example.com'`.execute(house.db)
+  await sql.raw(owe(`email like '%0@example.com'`)).execute(house.db)
   const resumed = await house.push({ what: 'resume' })
   assert.deepEqual(resumed.deliveries.map(({ kind }) => kind).sort(), ['subscription', 'weekly', 'weekly'])
   assert.equal(resumed.summary.users, 2, 'who got two pushes is one user')
@@ -697,7 +698,7 @@ test('that a listing is too large is told once, also of users who are planned an
 // Three owed subscription pushes made four deliveries of `--limit 1`.
 test('with a limit owed subscription pushes wait', async (t) => {
   const house = await build(t, { users: users(5) })
-  await sql`update users set subscription_owed_at = now() where id in (select id from users order by id limit 3)`.execute(house.db)
+  await sql.raw(owe('id in (select id from users order by id limit 3)')).execute(house.db)
   const limited = await house.push({ what: 'all', force: false, limit: 1 })
   assert.deepEqual(limited.deliveries.map(({ kind }) => kind), ['weekly'])
   const push = await house.push(all)

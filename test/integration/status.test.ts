@@ -15,6 +15,7 @@ import { findUserDeliveries } from '../../src/inspect/status/user-deliveries.ts'
 import { findWithoutLeads } from '../../src/inspect/status/without-leads.ts'
 import { toDeliveryLine } from '../../src/push/reporter.ts'
 import { createDatabase } from '../support/database.ts'
+import { owe } from '../support/owed.ts'
 import { callProgram } from '../support/program.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
@@ -153,12 +154,12 @@ test('owed counts each user once, however many deliveries they are owed', async 
   await db.updateTable('deliveries').set({ status: 'delivered' }).execute()
   assert.equal(await owes(), 1)
 
-  const owe = (email: string) => sql`update users set subscription_owed_at = now() where email = ${email}`.execute(db)
-  await owe('owed@example.com')
+  const oweTo = (email: string) => sql.raw(owe(`email = '${email}'`)).execute(db)
+  await oweTo('owed@example.com')
   assert.equal(await owes(), 1)
-  await owe('served@example.com')
+  await oweTo('served@example.com')
   assert.equal(await owes(), 2)
-  await owe('no-queries@example.com')
+  await oweTo('no-queries@example.com')
   assert.equal(await owes(), 2)
 })
 

@@ -6,6 +6,7 @@ import { RefusedImport } from '../../src/records/import-each.ts'
 import { importUsers, type UserImportOptions } from '../../src/users/import.ts'
 import { createDatabase } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
+import { owe, owed } from '../support/owed.ts'
 import { watchLocks } from '../support/watch-locks.ts'
 
 const emailOf = (name: string | number) => `${name}@example.com`
@@ -46,7 +47,7 @@ async function build(count: number) {
 
 test('who is in none of the files is unsubscribed, and owed nothing', async () => {
   const { opened, write, importing, findSubscribed } = await build(5)
-  await opened.pool.query('update users set subscription_owed_at = now()')
+  await opened.pool.query(owe())
   const files = [
     write(user(0), user('new')),
     write({ email: 'THREE'.replace('THREE', '3@EXAMPLE.com') }),
@@ -55,7 +56,7 @@ test('who is in none of the files is unsubscribed, and owed nothing', async () =
   const { summary } = await importing(files)
   assert.deepEqual([summary.read, summary.inserted, summary.unsubscribed], [4, 1, 2])
   assert.equal(await findSubscribed(), '0,3,4,new')
-  const { rows } = await opened.pool.query('select email from users where subscription_owed_at is not null order by 1')
+  const { rows } = await opened.pool.query(`select email ${owed} order by 1`)
   assert.deepEqual(
     rows.map(({ email }) => email),
     [emailOf(0), emailOf(3), emailOf(4)],

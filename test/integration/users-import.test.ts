@@ -7,6 +7,7 @@ import { importUsers, type UserImportOptions } from '../../src/users/import.ts'
 import { afterStatement, answerLost } from '../support/after-statement.ts'
 import { createDatabase } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
+import { owe, owed } from '../support/owed.ts'
 
 const none = {
   ...{
@@ -47,7 +48,7 @@ const importRecords = (...records: unknown[]) => importing([writeInput(`users-${
 
 async function findUser(name: string | number) {
   const { rows } = await opened.pool.query(
-    `select u.id, u.receiver_key as key, u.subscribed, u.home_key as place, u.subscription_owed_at as owed, u.xmin::text as written,
+    `select u.id, u.receiver_key as key, u.subscribed, u.home_key as place, exists (select ${owed} and id = u.id) as owed, u.xmin::text as written,
        (select coalesce(json_agg(json_build_array(q.json, q.hash, s.kind) order by q.position), '[]') from queries q
         join searches s on s.id = q.search_id where q.user_id = u.id) as queries
      from users u where u.email = $1`,
@@ -100,7 +101,7 @@ test('a new user is subscribed, with their queries as they were given, and owed 
   const { summary } = await importRecords(user('New', { queries: [pool, zip, austin] }))
   assert.deepEqual(summary, { ...none, read: 1, inserted: 1 })
   const stored = await findUser('new')
-  assert.deepEqual([stored.key, stored.subscribed, stored.owed, stored.place], ['key-1', true, null, '78704'])
+  assert.deepEqual([stored.key, stored.subscribed, stored.owed, stored.place], ['key-1', true, false, '78704'])
   assert.deepEqual(stored.queries, [
     ['{"type":"text","value":"pool","radius":0}', 'pool0', 'words'],
     ['{"type":"zipcode","value":"78704","radius":2.5}', '787042.5', 'place'],
@@ -153,13 +154,15 @@ test("given queries replace the user's, in their order; an empty list leaves non
   assert.deepEqual([stored.queries, stored.place], [[], ''])
 })
 
-test('a user who is unsubscribed by an import is owed nothing any more', async () => {
+test('a user who is unsubscribed by an import is owed nothing any more, also when another one subscribes them', async () => {
   await importRecords(user('owed'))
-  await opened.pool.query('update users set subscription_owed_at = now() where email = $1', [emailOf('owed')])
+  await opened.pool.query(owe('email = $1'), [emailOf('owed')])
   await importRecords(user('owed', { receiverApiKey: 'key-3' }))
-  assert.notEqual((await findUser('owed')).owed, null)
+  assert.equal((await findUser('owed')).owed, true)
   await importRecords(user('owed', { subscribed: false }))
-  assert.equal((await findUser('owed')).owed, null)
+  assert.equal((await findUser('owed')).owed, false)
+  await importRecords(user('owed', { subscribed: true }))
+  assert.equal((await findUser('owed')).owed, false)
 })
 
 test('of two records with one e-mail the earlier one counts as absent', async () => {

@@ -5,6 +5,7 @@ import { countUnclaimed, countUsersOfPass } from '../../src/push/database/users-
 import { findLeadsBefore, findUsersOwedSubscription, takeRange } from '../../src/push/database/users-to-serve.ts'
 import { failedPass, forcedPass, type Pass, weeklyPass } from '../../src/push/whom/pass.ts'
 import { createDatabase } from '../support/database.ts'
+import { owe } from '../support/owed.ts'
 import { countRowsRead } from '../support/rows-read.ts'
 
 const users = 10_001
@@ -53,18 +54,16 @@ test('the last user of many is found at once, whose neighbours were all served i
   assert.equal((await countUsersOfPass(db, weekly)).begun, users - 1_001)
 
   // more than ten thousand subscription pushes took two runs; many are owed since one moment, others are a microsecond apart
-  await pool.query(
-    `update users set subscription_owed_at = '2020-01-06'::timestamptz + (id / 2500) * interval '1 microsecond'`,
-  )
+  await pool.query(owe('true', "'2020-01-06'::timestamptz + (id / 2500) * interval '1 microsecond'"))
   const owed: number[] = []
   for await (const page of findUsersOwedSubscription(db)) owed.push(...page.map(({ id }) => id))
   assert.deepEqual([owed.length, new Set(owed).size], [users, users])
   // who subscribes while the last page is served is found by a look until there is nobody
-  await pool.query('update users set subscription_owed_at = null where id > 1')
+  await pool.query('update subscription_pushes set owed_at = null where user_id > 1')
   const found: number[] = []
   for await (const page of findUsersOwedSubscription(db, true)) {
     found.push(...page.map(({ id }) => id))
-    if (found.length === 1) await pool.query('update users set subscription_owed_at = now() where id = 2')
+    if (found.length === 1) await pool.query(owe('id = 2'))
   }
   assert.deepEqual(found, [1, 2])
 })

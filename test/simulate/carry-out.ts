@@ -209,7 +209,7 @@ class Simulation {
   private get isAllDone(): boolean {
     const { users, claims, deliveries, receivers } = this.model.state
     for (const { email, subscribed, places, owedAt } of users.values())
-      if (places.length > 0 && (owedAt !== null || (subscribed && !claims.has(claimKey(`weekly:${period}`, email)))))
+      if (subscribed && places.length > 0 && (owedAt !== null || !claims.has(claimKey(`weekly:${period}`, email))))
         return false
     for (const { status } of deliveries.values()) if (status === 'pending') return false
     return receivers.get(receiverUrl)?.troubleSince == null
@@ -226,7 +226,6 @@ class Simulation {
     receiver.manners = [{ atMs: 0, manner: { is: 'well', latencyMs: 5 } }]
     this.awayUntil = 0
     this.losing = { untilMs: 0, share: 0 }
-    model.state.locked.clear()
     const row = model.state.receivers.get(receiverUrl)
     const waitMs = row?.trouble == null ? 61_000 : row.trouble.is === 'refuses' ? 25 * hourMs : hourMs + 1_000
     this.play(() => false, world.now + waitMs)
@@ -249,7 +248,8 @@ class Simulation {
     }
     const row = this.model.state.users.get(push.user + 1)
     const user = { id: push.user + 1, email: emailOf(push.user) }
-    return { what: 'user', user, owed: row?.owedAt != null && row.places.length > 0, owedOnly: push.owedOnly }
+    const owed = row !== undefined && this.model.is.isOwedSubscription(row)
+    return { what: 'user', user, owed, owedOnly: push.owedOnly }
   }
 
   private schedule(event: Event): void {
@@ -308,10 +308,6 @@ class Simulation {
         else model.addUser(toUser(user, { places, subscribed: true }))
         return
       }
-      case 'lock':
-        state.locked.add(event.user + 1)
-        world.after(event.forMs, () => this.model.state.locked.delete(event.user + 1))
-        return
       case 'listing':
         model.addListing(event.place, JSON.stringify({ postalCode: event.place, n: state.lastVersion }))
     }

@@ -592,7 +592,7 @@ function plainAnswer(what: string, value: unknown): unknown {
   if (what === 'erase') return { ...it, underWay: it.underWay?.toSorted() }
   if (what === 'attempts.recordPushes' && Array.isArray(it.begun)) {
     const byUser = (pushes: unknown[] = []) => (pushes as { userId: number }[]).sort((a, b) => a.userId - b.userId)
-    return { ...it, begun: byUser(it.begun), busy: byUser(it.busy) }
+    return { ...it, begun: byUser(it.begun) }
   }
   return it
 }

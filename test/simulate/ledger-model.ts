@@ -81,7 +81,7 @@ export class LedgerModel {
     return this.clock()
   }
 
-  private get is(): Conditions {
+  get is(): Conditions {
     return new Conditions(this.state, this.now)
   }
 
@@ -422,7 +422,7 @@ export class LedgerModel {
     const statement = this.count({ runId, server })
     const live = this.is.isLiveOn({ id: workerId, server })
     const { erasures } = state
-    const recorded: RecordedPushes<Push> = { live, erasures, begun: [], attempts: [], busy: [], told: [], statement }
+    const recorded: RecordedPushes<Push> = { live, erasures, begun: [], attempts: [], told: [], statement }
     let left = attemptsMax
     const keys = pushes.flatMap(({ deliveries }) => deliveries.map(({ idempotencyKey }) => idempotencyKey))
     const isRepeated = keys.some((key) => state.deliveries.has(key))
@@ -433,10 +433,7 @@ export class LedgerModel {
       if (user === undefined) continue
       const { kind, userId, email } = push
       const granted = kind === 'single' ? !isRepeated : kind === 'subscription' ? this.takeOwed(user) : this.claim(push)
-      if (!granted) {
-        if (kind === 'subscription' && user.owedAt !== null) recorded.busy.push(push)
-        continue
-      }
+      if (!granted) continue
       recorded.begun.push(push)
       for (const [at, delivery] of push.deliveries.entries()) {
         const { idempotencyKey: key, part, parts, queries, leads, bytes, queryList, contents } = delivery
@@ -479,12 +476,12 @@ export class LedgerModel {
   /** A user who is there, by the same e-mail, and may be served. */
   private findEligible({ userId, email, kind }: PlannedPush): UserRow | undefined {
     const user = this.state.users.get(userId)
-    const isMeant = user?.email === email && (user.subscribed || kind === 'single' || kind === 'subscription')
+    const isMeant = user?.email === email && (user.subscribed || kind === 'single')
     return isMeant ? user : undefined
   }
 
   private takeOwed(user: UserRow): boolean {
-    if (user.owedAt === null || this.state.locked.has(user.id)) return false
+    if (user.owedAt === null) return false
     user.owedAt = null
     user.begunAt = this.now
     return true
@@ -881,13 +878,13 @@ export class LedgerModel {
     const was = user.subscribed
     const isRecent = user.begunAt !== null && user.begunAt > this.now - subscriptionPauseMs
     user.subscribed = true
-    if (user.owedAt === null && !was && !isRecent) user.owedAt = this.now
+    if (!was && !isRecent) user.owedAt = this.now
     return { was, owed: user.owedAt !== null, tooSoon: !was && isRecent }
   }
 
   unsubscribe(id: number): void {
     const user = this.state.users.get(id)
-    if (user) Object.assign(user, { subscribed: false, owedAt: null })
+    if (user) user.subscribed = false
   }
 
   addListing(place: string, json: string, versionId = this.nextVersion): number {

@@ -247,7 +247,8 @@ export class DatabaseSide implements Side {
     )
     return {
       users: await find(
-        sql`id, subscribed, ${ms('subscription_owed_at')} as "owedAt", ${ms('subscription_begun_at')} as "begunAt" from users`,
+        sql`id, subscribed, ${ms('owed_at')} as "owedAt", ${ms('begun_at')} as "begunAt" from users
+          left join subscription_pushes on user_id = id`,
       ),
       workers: await find(
         sql`id, ${ms('lease_until')} as "leaseUntil", ${ms('renewed_at')} as "renewedAt" from workers`,

@@ -116,8 +116,6 @@ export interface LedgerState {
   /** The JSON of each version that is not erased. */
   versions: Map<number, string>
   users: Map<number, UserRow>
-  /** Users whom another transaction is changing. */
-  locked: Set<number>
   workers: Map<number, WorkerRow>
   runs: Map<number, RunRow>
   /** By scope and e-mail. */
@@ -138,7 +136,6 @@ export const newState = (server: string): LedgerState => ({
   listings: [],
   versions: new Map(),
   users: new Map(),
-  locked: new Set(),
   workers: new Map(),
   runs: new Map(),
   claims: new Map(),
@@ -238,8 +235,8 @@ export class Conditions {
     return this.state.claims.has(claimKey(scope, email))
   }
 
-  isOwedSubscription({ owedAt, places }: UserRow): boolean {
-    return owedAt !== null && places.length > 0
+  isOwedSubscription({ subscribed, owedAt, places }: UserRow): boolean {
+    return subscribed && owedAt !== null && places.length > 0
   }
 
   private isTheLastWord(d: DeliveryRow): boolean {

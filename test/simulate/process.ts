@@ -146,7 +146,7 @@ export class SimulatedProcess {
       )
       .map(({ key }) => key)
     this.owedAtEnd = [...users.values()]
-      .filter(({ owedAt, places }) => owedAt !== null && places.length > 0)
+      .filter(({ subscribed, owedAt, places }) => subscribed && owedAt !== null && places.length > 0)
       .map(({ id, owedAt }) => ({ id, owedAt: owedAt as number }))
     this.endMs ??= this.around.world.now
     this.isDead = true

@@ -424,7 +424,7 @@ function checkCalm({ outcome }: Facts, say: Say): void {
   const isServed = (email: string) => claims.has(claimKey(`weekly:${period}`, email))
   for (const user of users.values()) {
     if (user.subscribed && user.places.length > 0 && !isServed(user.email)) say(`user ${user.id} is never served`)
-    if (user.owedAt !== null && user.places.length > 0) say(`user ${user.id} is owed a subscription push for ever`)
+    if (model.is.isOwedSubscription(user)) say(`user ${user.id} is owed a subscription push for ever`)
   }
   for (const { key, status } of deliveries.values()) if (status === 'pending') say(`${key} stays pending`)
   const last = processes[pushes] && processes.at(-1)
@@ -446,8 +446,7 @@ function checkCalm({ outcome }: Facts, say: Say): void {
       // a push with a limit leaves owed subscription pushes to another
       const isForAll = request.what === 'all' && request.limit === undefined
       const looks = isForAll || request.what === 'owed' || request.what === 'resume' || isAsked
-      const isTold = process.notes.some((note) => note.includes('still owed'))
-      if (looks && owedAt < epochMs + process.startMs && !isTold)
+      if (looks && owedAt < epochMs + process.startMs)
         say(`push ${nth} is well, says nothing, and leaves user ${id} owed`)
     }
     if (request.what !== 'all' || request.limit !== undefined || ('only' in request && request.only)) continue

@@ -70,7 +70,7 @@ export function checkTold({ outcome, byKey, isSmooth }: Facts, say: Say): void {
     // of a forced push that was interrupted others are owed too
     const isWeekly = scenario.pushes.every((push) => push.what !== 'all' || !push.force)
     const isWhole = request.what === 'all' && isWeekly && request.limit === undefined
-    if (isAlone && isQuiet && isWhole && scenario.events.every(({ is }) => is !== 'lock')) checkAlone(process, say)
+    if (isAlone && isQuiet && isWhole) checkAlone(process, say)
   }
   if (scenario.events.some(({ is }) => is !== 'stop')) return
   const told = new Map<string, string[]>()

@@ -80,7 +80,6 @@ export type Event = { atMs: number; aimed?: Moment } & (
   | { is: 'erase'; listings: readonly number[] }
   | { is: 'subscribe' | 'unsubscribe' | 'remove'; user: number }
   | { is: 'import'; user: number; places: readonly string[] }
-  | { is: 'lock'; user: number; forMs: number }
   | { is: 'listing'; place: string }
 )
 
@@ -193,7 +192,6 @@ class ScenarioMaker {
     const some: Event[] = [
       ...[1, 2, 3].map((): Event => ({ is: 'lose', forMs: wide(random, 1, 30), share: 1, ...at })),
       { is: 'away', forMs: wide(random, 10, 5_000), server: random.chance(0.5), lostMs: 0, ...at },
-      { is: 'lock', user, forMs: wide(random, 50, 10_000), ...at },
       ...[1, 2].map((): Event => ({ is: 'stop', push, ...soon })),
       { is: 'kill', push, ...soon },
       { is: 'freeze', push, forMs: wide(random, 100, 20_000), ...soon },
@@ -207,17 +205,10 @@ class ScenarioMaker {
     ]
     const owed: Event = { is: 'subscribe', user, atMs: 0 }
     const isOwed = random.chance(theme === 'trouble' ? 0.1 : 0.3)
-    // an erasure while a subscription push waits for its user
+    // an erasure while a subscription push is begun
     if (theme === 'aimed user' && random.chance(0.25))
       return [
         owed,
-        {
-          is: 'lock',
-          user,
-          forMs: wide(random, 200, 4_000),
-          ...at,
-          aimed: { ...aimed, statement: 'recordPushes', nth: 1 },
-        },
         { is: 'erase', listings: [0], ...later, aimed: { ...later.aimed, statement: 'recordPushes', nth: 1 } },
       ]
     const event = random.one(some)
@@ -347,15 +338,7 @@ class ScenarioMaker {
     const newcomer: Event = { is: 'import', user: users + random.from(0, 5), places: [random.one(places)], atMs }
     if (theme === 'guard') return random.one([eraseMany, eraseMany, erase, lose, { is: 'remove', user, atMs }, away])
     if (theme === 'newcomers') return random.one([newcomer, newcomer, { is: 'subscribe', user, atMs }])
-    if (theme === 'one user')
-      return random.one([
-        erase,
-        lose,
-        lose,
-        away,
-        { is: 'lock', user, forMs: wide(random, 50, 10_000), atMs },
-        { is: 'subscribe', user, atMs },
-      ])
+    if (theme === 'one user') return random.one([erase, lose, lose, away, { is: 'subscribe', user, atMs }])
     return random.one<Event>([
       { is: 'stop', push, atMs },
       { is: 'kill', push, atMs },
@@ -366,7 +349,6 @@ class ScenarioMaker {
       { is: 'subscribe', user, atMs },
       { is: 'unsubscribe', user, atMs },
       { is: 'remove', user, atMs },
-      { is: 'lock', user, forMs: wide(random, 50, 10_000), atMs },
       { is: 'listing', place: random.one(places), atMs },
     ])
   }

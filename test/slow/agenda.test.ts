@@ -10,6 +10,7 @@ import type { PushLine, SummaryLine } from '../../src/index.ts'
 import { Preview, type PreviewRequest } from '../../src/push/preview/preview.ts'
 import { type PushRequest, runPush } from '../../src/push/run-push.ts'
 import { createDatabase } from '../support/database.ts'
+import { owe } from '../support/owed.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
 import { testPushSettings } from '../support/push-settings.ts'
 import { startTestReceiver, type TestReceiver } from '../support/receiver.ts'
@@ -71,15 +72,11 @@ async function take(one: Step): Promise<void> {
   else if (one.do === 'limited') await push({ ...all, limit: one.limit })
   else if (one.do === 'stopped') await push({ ...all, force: one.force }, [one.answer], one.after)
   else if (one.do === 'forced') await push({ ...all, force: true })
-  else if (one.do === 'owed')
-    await pool.query('update users set subscription_owed_at = now() where email = $1', [emailOf(one.user)])
+  else if (one.do === 'owed') await pool.query(owe('email = $1'), [emailOf(one.user)])
   else if (one.do === 'week over') await endWeek(one.leads)
   else {
     const isOn = one.do === 'subscribed'
-    await pool.query(
-      'update users set subscribed = $2, subscription_owed_at = case when $2 then subscription_owed_at end where email = $1',
-      [emailOf(one.user), isOn],
-    )
+    await pool.query('update users set subscribed = $2 where email = $1', [emailOf(one.user), isOn])
     // as `users unsubscribe` does it; otherwise the next push ends what nobody wants, and tells of it
     if (!isOn) await endUnwanted(opened.db)
   }

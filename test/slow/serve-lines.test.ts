@@ -5,6 +5,7 @@ import { after, beforeEach, test } from 'node:test'
 import { pushesAloneMax } from '../../src/base/limits.ts'
 import { makeGate } from '../support/gate.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
+import { owe, owed } from '../support/owed.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 import { createKeys, type Serve, startServe } from '../support/serve.ts'
 import { until } from '../support/until.ts'
@@ -37,8 +38,7 @@ async function stop({ program }: Serve): Promise<void> {
 }
 
 /** As `subscribe` of a `serve` that died right after its answers. */
-const owe = (count: number) =>
-  opened.pool.query('update users set subscription_owed_at = clock_timestamp() where id in (select id from users order by id limit $1)', [count]) // biome-ignore format: short
+const oweFirst = (count: number) => opened.pool.query(owe('id in (select id from users order by id limit $1)'), [count])
 
 const keyOf = (at: number) => `key-${at}`
 const sentTo = (key: string) => receiver.requests.filter(({ headers }) => headers['x-service-api-key'] === key)
@@ -56,7 +56,7 @@ const once = (count: number) => Array(count).fill(1)
 
 async function countLeft(): Promise<{ owed: number; pending: number }> {
   const { rows } = await opened.pool.query(`select
-    (select count(*) from users where subscription_owed_at is not null) as owed,
+    (select count(*) ${owed}) as owed,
     (select count(*) from deliveries where status = 'pending') as pending`)
   return rows[0]
 }
@@ -93,7 +93,7 @@ test(`${pushesAloneMax} in line have a process each, one more have one for all`,
     [pushesAloneMax + 1, [/^The subscription pushes of a long line ended: 5 delivered\.$/]],
   ] as const) {
     receiver.requests.length = 0
-    await owe(count)
+    await oweFirst(count)
     const serve = await start()
     await untilNothingIsLeft()
     await until('all are told', () => ended(serve).length === messages.length)
@@ -108,7 +108,7 @@ test(`${pushesAloneMax} in line have a process each, one more have one for all`,
 
 test('a process that is killed in the middle of a long line costs what it had under way one attempt, and nobody the push', async () => {
   receiver.answer = () => ({ status: 200, delayMs: 100 })
-  await owe(60)
+  await oweFirst(60)
   const serve = await start({ LEADPUSH_CONCURRENCY: '4' })
   await requestsAtLeast(receiver, 20)
   process.kill(findForAll(serve) as number, 'SIGKILL')
@@ -127,7 +127,7 @@ test('a process that is killed in the middle of a long line costs what it had un
 test('a signal in the middle of a long line ends it after what is under way; the next start sends the rest', async () => {
   const isHeard = makeGate()
   receiver.answer = (_, nth) => (nth < 10 ? 200 : isHeard.opened.then(() => 200))
-  await owe(60)
+  await oweFirst(60)
   const serve = await start({ LEADPUSH_CONCURRENCY: '4' })
   await requestsAtLeast(receiver, 10)
   const pid = findForAll(serve) as number
@@ -151,10 +151,10 @@ test('a signal in the middle of a long line ends it after what is under way; the
 test('a user who subscribes while the receiver hangs for a long line gets the push at once', async () => {
   const goesOn = makeGate()
   receiver.answer = ({ headers }) => (headers['x-service-api-key'] === keyOf(59) ? 200 : goesOn.opened.then(() => 200))
-  await owe(12)
+  await oweFirst(12)
   const serve = await start({ LEADPUSH_CONCURRENCY: '4', LEADPUSH_TIMEOUT: '10m' })
   await requestsAtLeast(receiver, 4)
-  await opened.pool.query('update users set subscription_begun_at = null')
+  await opened.pool.query('update subscription_pushes set begun_at = null')
   assert.equal((await serve.subscribe(lastKey)).status, 200)
   await until('the user is told', () => ended(serve).length === 1)
   assert.match(ended(serve)[0]?.msg, /^The subscription push of user \d+ ended: delivered\.$/)
@@ -168,7 +168,7 @@ test('a user who subscribes while the receiver hangs for a long line gets the pu
 
 test('a receiver that refuses everybody is told in one line, costs 20 attempts, and starts no process after another', async () => {
   receiver.answer = (_, nth) => (nth <= 20 ? 401 : 200)
-  await owe(50)
+  await oweFirst(50)
   const serve = await start()
   await until('it is told', () => ended(serve).length > 0)
   const [{ msg, exitCode, time }] = ended(serve)
@@ -196,7 +196,7 @@ test('push --owed sends subscription pushes and nothing else', async () => {
   )
   receiver.requests.length = 0
   receiver.answer = () => 200
-  await owe(3)
+  await oweFirst(3)
   const { code, json } = await house.run('push --owed --json')
   assert.equal(code, 0)
   assert.deepEqual(json.map(({ type, kind, status }) => [type, kind, status]), [...Array(3).fill(['delivery', 'subscription', 'delivered']), ['summary', undefined, undefined]]) // biome-ignore format: short

@@ -16,6 +16,7 @@ const tables = [
   'answers',
   'erased_deliveries',
   'duties',
+  'subscription_pushes',
 ]
 
 /** Notes the state; the function that it returns takes the database back to it. */
@@ -23,12 +24,10 @@ export async function rememberState(pool: pg.Pool): Promise<() => Promise<void>>
   const schema = `kept_${randomBytes(4).toString('hex')}`
   await pool.query(`begin isolation level repeatable read; create schema ${schema};
     ${tables.map((table) => `create table ${schema}.${table} as table ${table};`).join('\n')}
-    create table ${schema}.users as select id, subscription_owed_at, subscription_begun_at from users; commit`)
+    commit`)
   return async () => {
     await pool.query(`begin; truncate ${tables.join()};
       ${tables.map((table) => `insert into ${table} select * from ${schema}.${table};`).join('\n')}
-      update users u set subscription_owed_at = k.subscription_owed_at, subscription_begun_at = k.subscription_begun_at
-        from ${schema}.users k where k.id = u.id;
       create or replace function this_server() returns text language sql stable as $$ select '${schema}'::text $$; commit`)
   }
 }

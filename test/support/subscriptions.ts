@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after } from 'node:test'
 import { buildHouse, hrefOf, makeUsers } from './house.ts'
+import { owed } from './owed.ts'
 import { assertAnswer, createKeys, type Serve, startServe } from './serve.ts'
 import { until } from './until.ts'
 
@@ -41,7 +42,7 @@ export async function buildSubscriptions() {
   }
 
   async function countOwed(): Promise<number> {
-    const { rows } = await opened.pool.query('select count(*) as n from users where subscription_owed_at is not null')
+    const { rows } = await opened.pool.query(`select count(*) as n ${owed}`)
     return rows[0].n
   }
 
@@ -53,8 +54,7 @@ export async function buildSubscriptions() {
   const untilNothingIsLeft = () =>
     until('nothing is owed or under way', async () => {
       // a push that is begun between two counts is neither owed nor pending in them
-      const { rows } =
-        await opened.pool.query(`select (select count(*) from users where subscription_owed_at is not null)
+      const { rows } = await opened.pool.query(`select (select count(*) ${owed})
         + (select count(*) from deliveries where status = 'pending') as n`)
       return rows[0].n === 0
     })

@@ -16,7 +16,7 @@ const scopes = {
 const left = (free: number, elsewhere = 0) => ({ free, uncounted: free, elsewhere })
 const facts = (scope: keyof typeof scopes, more: Partial<RunFacts> = {}): RunFacts => ({
   ...{ scope: scopes[scope], loop: { is: 'done' }, isStopped: false, guard: 'lets' },
-  ...{ heldUsers: 0, heldAgain: 0, left: left(0), leftOwed: 0, delivered: 1, failed: 0, unknown: 0, pending: 0 },
+  ...{ heldUsers: 0, heldAgain: 0, left: left(0), delivered: 1, failed: 0, unknown: 0, pending: 0 },
   ...more,
 })
 const gaveUp = (by: 'outage' | 'refusal', known = false): LoopEnd => ({
@@ -55,10 +55,9 @@ test('users left, held back or failed keep a run from ending well; users of anot
   assert.deepEqual(ends('all', { failed: 1 }), ['failures', true, true, false])
   assert.deepEqual(ends('all', { isStopped: true }), ['stopped', false, false, false])
   assert.deepEqual(ends('all', { guard: 'holds' }), ['failures', false, false, false])
-  assert.deepEqual(ends('all', { leftOwed: 1 }), ['complete', true, true, true])
   assert.deepEqual(ends('limited', { left: left(9) }), ['complete', true, false, true])
   assert.deepEqual(ends('failed', { left: left(9) }), ['complete', true, false, true])
-  assert.deepEqual(ends('one', { left: left(1), leftOwed: 1 }), ['failures', false, false, false])
+  assert.deepEqual(ends('one', { left: left(1) }), ['failures', false, false, false])
   assert.deepEqual(ends('one', { pending: 1 }), ['failures', true, false, false])
   // what it leaves is told as pending
   assert.deepEqual(ends('owed', { loop: { is: 'leaving' }, pending: 1 }), ['failures', true, false, false])

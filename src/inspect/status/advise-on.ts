@@ -123,7 +123,7 @@ export function tellSteps(steps: readonly Step[], code?: Code): string {
 
 /** What the end of a push knows of trouble. */
 export function troublesOf(
-  { summary, gaveUp, guard, heldUsers, leftOwed, cameToEnd, doubtful }: PushEnd,
+  { summary, gaveUp, guard, heldUsers, cameToEnd, doubtful }: PushEnd,
   user?: string,
 ): Troubles {
   const { deliveries, delivered, failed, unknown, owed } = summary
@@ -131,7 +131,7 @@ export function troublesOf(
   return {
     receiver: gaveUp && toReceiver(gaveUp),
     held: guard ?? (heldUsers > 0 ? 'users' : undefined),
-    waits: isPending || leftOwed > 0 || (!cameToEnd && owed > 0),
+    waits: isPending || (!cameToEnd && owed > 0),
     ...{ failed, unknown, doubtful, user },
   }
 }

@@ -8,7 +8,7 @@ import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, hasBegun, isPeriodOver } from '../../deliveries/runs.ts'
 import { countUnclaimed } from '../../push/database/users-left.ts'
-import { isClaimed, isOwedSubscription } from '../../push/database/users-to-serve.ts'
+import { isClaimed, owedSubscriptions } from '../../push/database/users-to-serve.ts'
 import { isForced, resumedForcedPass, weeklyPass, weeklyScope } from '../../push/whom/pass.ts'
 
 /** SQL: whether the run `r` was a push of all users, is over (or its process is dead), and still has its claims. */
@@ -65,8 +65,7 @@ export async function countLeft(
 ): Promise<{ weekly: number; others: number }> {
   const weekly = isAnyOwed ? await countDue(db, period, await findLastBegun(db, period, isLeftForDays), sql`true`) : 0
   const { rows } = await sql<{ n: number }>`
-    select count(*) as n from users u
-    where ${isOwedSubscription} and u.subscription_owed_at <= now() - ${leftDays} * interval '1 day'
+    select count(*) as n from ${owedSubscriptions} where o.owed_at <= now() - ${leftDays} * interval '1 day'
   `.execute(db)
   return { weekly, others: (rows[0]?.n ?? 0) + (await countForcedLeft(db, period)) }
 }

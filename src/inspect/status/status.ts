@@ -19,9 +19,9 @@ import { countUnclaimed, countUsersOfPass } from '../../push/database/users-left
 import {
   hasQueries,
   isOwedBy,
-  isOwedSubscription,
   isOwedWeekly,
   isTheLastWord,
+  owedSubscriptions,
 } from '../../push/database/users-to-serve.ts'
 import { resumedForcedPass, weeklyPass } from '../../push/whom/pass.ts'
 import type { Troubles } from './advise-on.ts'
@@ -130,7 +130,7 @@ async function countOwedOthers(db: Database, period: string, interrupted: readon
   const forced = resumedForcedPass(period, interrupted)
   const { rows } = await sql<{ others: number }>`
     select count(*) as others from users u where not ${isOwedWeekly(period)} and not ${forced ? isOwedBy(forced) : sql`false`} and u.id in (
-      select u.id from users u where ${isOwedSubscription}
+      select u.id from ${owedSubscriptions}
       union
       select u.id from deliveries d join users u on u.id = d.user_id where d.status = 'pending'
     )

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
+import { isPushOwed } from '../../users/users.ts'
 
 export interface WhatGoes {
   queries: number
@@ -21,7 +22,7 @@ export async function findWhatGoes(db: Database, userId: number): Promise<WhatGo
     sql<WhatGoes>`
       select (select count(*) from queries where user_id = u.id) as queries,
         (select count(*) from deliveries where user_id = u.id and status = 'pending') as pending,
-        u.subscription_owed_at is not null as owed,
+        ${isPushOwed} as owed,
         (select count(*) from integrations where user_id = u.id) as integrations,
         (select count(*) from (${hooks}) h) as hooks,
         (select count(*) from triggers where hook_id in (${hooks})) as triggers

@@ -3,7 +3,6 @@
  * begins pushes, or one of its own. A statement whose answer was lost with the database is made good.
  */
 import { LRUCache } from 'lru-cache'
-import { pause } from '../../base/clock.ts'
 import type { AttemptOutcome } from '../../deliveries/attempt.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
 import type { DeliveryKind, DeliveryState, LedgerDelivery, RecordedAttempt } from '../../deliveries/ledger.ts'
@@ -12,9 +11,6 @@ import { type ToldDelivery, toDeliveryLine } from '../reporter.ts'
 import { DueAttempts } from './due-attempts.ts'
 import type { LoopContext } from './loop-context.ts'
 
-/** While another transaction changes a user, beginning the subscription push is tried so often, for so long; then it stays owed. */
-const busyMs = 100
-const busyMsMax = 5_000
 const emailsMax = 10_000
 /**
  * How long an outcome waits for others, or for the next statement that begins pushes, so that one statement records several: a statement
@@ -44,7 +40,6 @@ export class AttemptsInHand {
   readonly due: DueAttempts
 
   private readonly context: LoopContext
-  private busyMsLeft = busyMsMax
   /** All of them by key, until the ledger has their outcomes, or has taken them back: it must neither find nor record them again. */
   private readonly all = new Map<string, RecordedAttempt>()
   private readonly outcomes: RecordedOutcome[] = []
@@ -148,8 +143,7 @@ export class AttemptsInHand {
   /**
    * Begins `pushes`, which were planned under one count of erasures and from one server, with up to `room` first attempts of their
    * deliveries; the others are due at once. Records the outcomes of other attempts along with that. Returns the pushes that are still to be
-   * begun: all of them, if this process had lost its lease, or they must be planned anew; or those whose users are being changed.
-   * `erasures`: the count now.
+   * begun: all of them or none; all, if this process had lost its lease, or they must be planned anew. `erasures`: the count now.
    */
   async recordPushes<Push extends PlannedPush>(
     pushes: readonly Push[],
@@ -168,18 +162,8 @@ export class AttemptsInHand {
       this.noteBegun(recorded)
       if (!recorded.live) await worker.renew()
       const isSeen = recorded.live && recorded.erasures === erasures
-      return { left: isSeen ? await this.waitFor(recorded.busy) : pushes, erasures: recorded.erasures }
+      return { left: isSeen ? [] : pushes, erasures: recorded.erasures }
     })
-  }
-
-  /** Other transactions are changing the users of these subscription pushes. Returns those to try once more; the others stay owed. */
-  private async waitFor<Push extends PlannedPush>(busy: readonly Push[]): Promise<readonly Push[]> {
-    const isOver = this.busyMsLeft <= 0
-    if (isOver) for (const { userId } of busy) this.context.users.leftOwed.add(userId)
-    if (isOver || busy.length === 0) return []
-    this.busyMsLeft -= busyMs
-    await pause(this.context.clock, busyMs)
-    return busy
   }
 
   private noteBegun({ begun, attempts }: RecordedPushes): void {

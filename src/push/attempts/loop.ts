@@ -260,7 +260,7 @@ export class PushLoop {
     const isPlanned = this.drawn.length + this.planned.length > 0
     await (isPlanned ? this.beginPlanned(1) : this.attempts.recordDue(1, kind, true))
     if (!this.isIdle) return
-    // its user was removed, or is being changed, or was taken by another process
+    // its user was removed, or another process has taken them
     await this.receiver.noteNotMade()
     await this.sleeper.sleep(againMs)
   }

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import type { UserToServe } from '../whom/pass.ts'
-import { hasQueries, isOwedSubscription } from './users-to-serve.ts'
+import { owedSubscriptions } from './users-to-serve.ts'
 
 export interface WaitingSubscriptions {
   /** Users whose subscription push is due, the oldest first, up to the limit. */
@@ -44,13 +44,10 @@ export async function findWaitingSubscriptions(
 ): Promise<WaitingSubscriptions> {
   const { rows } = await sql<UserToServe & { waitMs: number; dueCount: number; lookedAt: string }>`
     with waiting as (
-      select u.id, u.email, u.subscription_owed_at as since,
-        case when u.id = any (${own}) or u.subscription_owed_at <= ${ownUntil}::timestamptz then now()
-          else u.subscription_owed_at + ${othersAfterMs} * interval '1 millisecond' end as due_at
-      from (
-        select * from users where subscription_owed_at > ${after}::timestamptz order by subscription_owed_at limit ${lookedAtMax}
-      ) u
-      where ${hasQueries}
+      (select u.id, u.email, o.owed_at as since,
+        case when u.id = any (${own}) or o.owed_at <= ${ownUntil}::timestamptz then now()
+          else o.owed_at + ${othersAfterMs} * interval '1 millisecond' end as due_at
+      from ${owedSubscriptions} where o.owed_at > ${after}::timestamptz order by o.owed_at limit ${lookedAtMax})
       union all
       select u.id, u.email, d.created_at, greatest(d.due_at, w.lease_end)
       from deliveries d cross join lateral (select * from users where id = d.user_id offset 0) u
@@ -72,10 +69,10 @@ export async function findWaitingSubscriptions(
   }
 }
 
-/** How many subscription pushes are owed and not begun. The push of a user without queries waits for queries, not for a process. */
+/** How many subscription pushes are owed and not begun. */
 export async function countOwedSubscriptions(db: Database): Promise<number> {
   const { rows } = await sql<{ n: number }>`
-    select count(*) as n from users u where ${isOwedSubscription}
+    select count(*) as n from ${owedSubscriptions}
   `.execute(db)
   return rows[0]?.n ?? 0
 }

@@ -72,8 +72,12 @@ export const isMeant = (pass: Pass | NarrowedPass): RawBuilder<boolean> =>
 export const isOwedWeekly = (period: string) =>
   sql<boolean>`(u.subscribed and ${hasQueries} and not ${isClaimed(weeklyScope(period))})`
 
-/** SQL: whether the user `u` is owed a subscription push that is not begun. */
-export const isOwedSubscription = sql<boolean>`(u.subscription_owed_at is not null and ${hasQueries})`
+/**
+ * SQL: the row source of the users `u` who are owed a subscription push since `o.owed_at`. The push of a user without queries waits for
+ * queries, not for a process.
+ */
+export const owedSubscriptions = sql`subscription_pushes o
+  join users u on u.id = o.user_id and o.owed_at is not null and u.subscribed and ${hasQueries}`
 
 /** SQL over `u`: whether the pass still has to serve the user. */
 export const isOwedBy = (pass: Pass | NarrowedPass) =>
@@ -216,9 +220,8 @@ export async function* findUsersOwedSubscription(db: Database, untilNone = false
     const { since, id } = last
     const { rows } = await rideOut(() =>
       sql<UserToServe & { since: string }>`
-        select u.id, u.email, u.subscription_owed_at::text as since from users u
-        where ${isOwedSubscription} and (u.subscription_owed_at, u.id) > (${since}::timestamptz, ${id})
-        order by u.subscription_owed_at, u.id limit ${owedPerPage}
+        select u.id, u.email, o.owed_at::text as since from ${owedSubscriptions}
+        where (o.owed_at, o.user_id) > (${since}::timestamptz, ${id}) order by o.owed_at, o.user_id limit ${owedPerPage}
       `.execute(db),
     )
     if (rows.length === 0) return

@@ -30,8 +30,6 @@ export interface RunFacts extends Pick<Tally, 'delivered' | 'failed' | 'unknown'
   heldUsers: number
   heldAgain: number
   left: UsersLeft
-  /** Subscription pushes that stay owed, since other processes are working on their users. */
-  leftOwed: number
 }
 
 export interface RunEnd {
@@ -71,13 +69,11 @@ export function nextRound(facts: RunFacts, round: number): 'no' | 'again' | 'aft
 }
 
 export function judgeRun(facts: RunFacts): RunEnd {
-  const { scope, loop, isStopped, guard, heldUsers, left, leftOwed, delivered, failed, unknown, pending } = facts
+  const { scope, loop, isStopped, guard, heldUsers, left, delivered, failed, unknown, pending } = facts
   const why = loop.is === 'gave up' ? loop.why : undefined
   const heldBy = why?.by === 'refusal' || why?.by === 'answers' ? why : undefined
   const cameToEnd = isThrough(facts) && guard === 'lets' && !isAnyLeft(facts)
-  // these forms have no other work; after other forms `--resume` sends it
-  const owed = pending + (scope.left === 'asked' ? leftOwed : 0)
-  const isComplete = cameToEnd && owed + failed + unknown + heldUsers === 0
+  const isComplete = cameToEnd && pending + failed + unknown + heldUsers === 0
   const isTold = !isStopped && wasTold(facts)
   return {
     outcome: isStopped ? 'stopped' : isComplete ? 'complete' : 'failures',

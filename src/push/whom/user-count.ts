@@ -1,8 +1,6 @@
 /** Counts the users whom a run or its preview serves, each once. */
 export class UserCount {
   total = 0
-  /** Users whose subscription push was not begun, since another transaction was changing them; it stays owed. */
-  readonly leftOwed = new Set<number>()
   /** The ids, 32 a number: millions of users take a few megabytes. */
   private readonly counted = new Map<number, number>()
   /** Users who may still be owed something. They are few. */
