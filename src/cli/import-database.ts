@@ -15,7 +15,16 @@ export async function openForImport<K extends Name, T>(
 ): Promise<T> {
   const settings = readSettings()
   const { databaseUrl, home }: ReadSettings<'databaseUrl' | 'home'> = settings
-  if (!dryRun || databaseUrl !== undefined || (await hasEmbedded(home))) return await open(work, { create: true })
+  if (!dryRun || databaseUrl !== undefined || (await hasEmbedded(home))) {
+    return await open(
+      async (opened, read) => {
+        // root has a home of its own: with sudo an import goes elsewhere than those of the account do
+        if (databaseUrl === undefined && process.getuid?.() === 0) io.log.info(`Database: ${opened.description}`)
+        return await work(opened, read)
+      },
+      { create: true },
+    )
+  }
   const server = await startThrowAway()
   try {
     return await withDatabase(io, { home, databaseUrl: server.url }, { schema: 'any' }, async (opened) => {
