@@ -72,6 +72,10 @@ const statusOf = (trouble: Trouble) => (trouble.is === 'refuses' ? trouble.statu
 const isIn = (trouble: Trouble) => sql<boolean>`(trouble is not distinct from ${trouble.is}
   and refused_status is not distinct from ${statusOf(trouble)}::smallint)`
 
+/**
+ * A process keeps the `next_at` that it has read with a count of tries, so while a trouble lasts `next_at` changes only with the count. A
+ * try that is given back brings a count again: both times of that count have passed by then.
+ */
 function statementFor(id: Buffer, news: ReceiverNews) {
   switch (news.says) {
     case 'well':

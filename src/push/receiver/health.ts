@@ -321,7 +321,7 @@ function learn(from: Health, { known: row, begins }: Event & { is: 'row' }, now:
     return begins ? { ...health, stands: trouble } : health
   const secondAt = now + row.secondMs
   const same = isAlike(before?.trouble, trouble) ? before : undefined
-  // its own clock counts on for what it has read
+  // its own clock counts on: within one count the time stays, as the row's statements have it
   if (same?.tries === tries) return { ...same, secondAt, shared: true }
   const { since, known, mine } = same ?? { since: now, known: begins, mine: undefined }
   if (trouble.is === 'refuses' && !begins && mine === undefined)

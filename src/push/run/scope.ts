@@ -32,7 +32,7 @@ export interface Scope {
   owed: 'none' | 'once' | 'untilNone'
   /** The users it was asked for by name. */
   named: readonly UserToServe[]
-  /** Which unserved users count as left: all of its passes, those that it was asked for, or nobody. */
+  /** Which unserved users of its passes count as left. `asked`: it has no passes, and looks at no other process. */
   left: 'everybody' | 'asked' | 'nobody'
   /** When it looks once more for work: until nobody is left, once the leases of others are over, or never. */
   looksAgain: 'untilNobodyIsLeft' | 'afterLeases' | 'never'
