@@ -31,6 +31,7 @@ interface OwnCounts {
   unplaced?: number
   folded?: number
   unsubscribed?: number
+  unnamed?: number
 }
 
 type Summary = ImportOutcome<ImportCounts & OwnCounts>['summary'] & {
@@ -42,6 +43,8 @@ export interface ImportViewOptions {
   files: readonly string[]
   rejects?: string
   mapFile?: string
+  /** What the records are of, and what names it. */
+  of: { who: 'listing'; by: 'href' } | { who: 'user'; by: 'e-mail' }
   /** Nothing is written: it says so first. */
   dryRun?: true | undefined
 }
@@ -156,10 +159,17 @@ export async function runImport(
     if (outcome.stopped) io.log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) throw brokenOff(outcome.broken, options.files.length > 1 && outcome.summary.read === 0)
     rejects?.finish()
-    return stop.exitCode ?? (outcome.summary.rejected > 0 ? 1 : 0)
+    const { rejected, unnamed = 0 } = outcome.summary
+    if (unnamed > 0) io.log.warn(describeUnnamed(unnamed, options.of))
+    return stop.exitCode ?? (rejected > 0 || unnamed > 0 ? 1 : 0)
   } finally {
     rejects?.close()
   }
+}
+
+function describeUnnamed(unnamed: number, { who, by }: ImportViewOptions['of']): string {
+  const records = `${plural(unnamed, 'rejected record')} ${unnamed === 1 ? 'has' : 'have'} no ${by} that can be read`
+  return `No ${who} was taken away: ${records}, and may be any ${who}. Mend ${unnamed === 1 ? 'it' : 'them'}, or import again with --accept.`
 }
 
 /** `isFirst`: the first of several files broke off, and no later one was begun. */

@@ -20,7 +20,7 @@ import {
 } from '../records/import-each.ts'
 import type { RecordFile, RecordFormat } from '../records/read-records.ts'
 import { addUnread, type Example, UnreadableValues } from './examples.ts'
-import { mergeLeads } from './merge.ts'
+import { type MergeOptions, mergeLeads } from './merge.ts'
 import type { ReadOptions } from './pick-fields.ts'
 import { recordPresent, type SourceOptions } from './sources.ts'
 import { type StageOptions, stageLeads } from './stage.ts'
@@ -37,6 +37,8 @@ export interface LeadCounts extends ImportCounts {
   gone: number
   /** Listings whose postal code is in no table. */
   unplaced: number
+  /** Of a complete import, where nothing was taken away since they may be of any listing: rejected records that name none. */
+  unnamed?: number
 }
 
 export interface LeadImportOutcome extends ImportOutcome<LeadCounts> {
@@ -56,7 +58,7 @@ export interface LeadImportOptions
 }
 
 /** With what the files share. */
-type Importing = LeadImportOptions & Pick<StageOptions, 'lexemes' | 'cityKeys'>
+type Importing = LeadImportOptions & Pick<StageOptions, 'lexemes' | 'cityKeys'> & Pick<MergeOptions, 'onUnnamed'>
 
 interface ImportedLeads extends ImportedFile<LeadCounts> {
   unreadable: UnreadableValues
@@ -86,6 +88,7 @@ async function stageAndMerge(
     hasUnread,
     isDryRun: options.isDryRun,
     source: options.source?.name,
+    onUnnamed: options.onUnnamed,
     cityKeys: options.cityKeys,
     onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
   })
@@ -117,7 +120,9 @@ export async function importLeads(
   // asked of the pool: the import's own connection is busy with the copy
   const lexemes = known.rowCount === 0 ? new Lexemes(opened.pool) : undefined
   const cityKeys = await rideOut(() => findCityKeys(opened.db), options.onAway)
-  const importing = { ...options, lexemes, cityKeys }
+  let unnamed = 0
+  const onUnnamed = source?.complete ? (count: number) => (unnamed += count) : undefined
+  const importing = { ...options, lexemes, cityKeys, onUnnamed }
   const unreadable = new UnreadableValues()
   const outcome = await importFiles<LeadCounts, ImportedLeads>(opened, found, options, {
     none: nothing,
@@ -131,9 +136,14 @@ export async function importLeads(
     together: source?.complete
       ? {
           table: presentLeads,
+          async begin() {
+            unnamed = 0
+          },
           async end(connection, { broken, summary }) {
             if (broken && summary.read === 0) return {}
-            return { gone: await recordPresent(connection, source, broken === undefined) }
+            const hasUnnamed = unnamed > 0
+            const gone = await recordPresent(connection, source, { ended: broken === undefined, hasUnnamed })
+            return { gone, ...(hasUnnamed && !source.accept && { unnamed }) }
           },
         }
       : undefined,

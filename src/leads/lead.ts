@@ -125,7 +125,11 @@ function schemaOfField({ name, kind }: FieldDefinition): z.ZodType {
 }
 
 /** Stricter than `hrefSchema`: a listing imported earlier may break it, and is still delivered, explained and erased. */
-export const importedHrefSchema = textSchema.refine(isPlainToSee, notPlainToSee).pipe(hrefSchema)
+export const importedHrefSchema = textSchema
+  .refine(isPlainToSee, notPlainToSee)
+  // of a cell whose first quote is lost, the other one is left
+  .refine((text) => !text.includes('"'), { error: 'holds a quote' })
+  .pipe(hrefSchema)
 
 function deliveredSchemaOf(field: FieldDefinition): z.ZodType {
   const schema = schemaOfField(field)

@@ -9,12 +9,13 @@ import { Lexemes, type Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
 import type { CityKeys } from '../places/city-keys.ts'
 import { postalKeyOf } from '../places/postal-key.ts'
-import { missing, type RejectOptions, rejectFound, rejectStaged } from '../records/staged-rejects.ts'
+import { countUnnamed } from '../records/named-in-raw.ts'
+import { missing, type RejectOptions, rejectFound, rejectStaged, type StagedReject } from '../records/staged-rejects.ts'
 import { contactColumns } from './contacts.ts'
 import { dropErased, findHitsAmong } from './erasures.ts'
 import { houseKey } from './house.ts'
 import { type Lead, mergeLead, priceField, readLead, requiredFields, serialiseKept, serialiseLead } from './lead.ts'
-import { decidedFields, findSourceId, notePresent, noteRejected } from './sources.ts'
+import { decidedFields, findSourceId, noteNamed, notePresent, noteRejected } from './sources.ts'
 import { type MergedRecord, mergedLeads } from './staged-leads.ts'
 import { dropErasedUnread } from './unread-contacts.ts'
 
@@ -39,6 +40,8 @@ export interface MergeOptions {
   onRejected: RejectOptions['onRejected']
   /** The name of the source whose listings the file has: they are noted. */
   source: string | undefined
+  /** Of a complete import: takes the number of rejected records that name no listing, a page of them at a time. */
+  onUnnamed?: ((count: number) => void) | undefined
   cityKeys: CityKeys
 }
 
@@ -278,8 +281,12 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   // of the columns that plans depend on: words and JSON take most of its time
   await run(connection, 'analyze staged_leads (n, href_sha256, postal_key, problem)')
   await run(connection, `set local work_mem = '64MB'`)
-  const { staged, onRejected } = options
-  const reject = { table: 'staged_leads', onRejected }
+  const { staged, onRejected, onUnnamed } = options
+  const onPage =
+    onUnnamed &&
+    (async (page: readonly StagedReject[]) =>
+      onUnnamed(await countUnnamed(page, 'url', (hrefs) => noteNamed(connection, hrefs))))
+  const reject = { table: 'staged_leads', key: 'href_sha256', onRejected, onPage }
   const repeated = await dropRepeated(connection)
   const findErased = (rejects: readonly { raw: Buffer }[]) => findHitsAmong(connection, rejects)
   if (options.source !== undefined) await noteRejected(connection)
@@ -305,7 +312,7 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   const noPlace = { path: 'postalCode', message: missing }
   const rejected = bad.rejected + (await rejectFound(connection, isUnknown, noPlace, reject))
   await match(connection)
-  if (options.source !== undefined) await notePresent(connection)
+  if (options.source !== undefined) await notePresent(connection, options.source)
   await mergeChanged(connection, options)
   if (options.isDryRun) {
     const { inserted, updated } = await countMerged(connection)

@@ -7,7 +7,7 @@ import { FoldedNames, findTwice, foldName, refuseOtherHeader, renameOne, valueAt
 import { describeUnmet, refuseLacking } from '../records/field-map.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord } from '../records/looks-like-record.ts'
-import { type CsvHeader, findDoubtful, type ReadRecord } from '../records/record.ts'
+import { type CsvHeader, findDoubtful, findDoubtfulKey, hasTwice, type ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
 import type { LeadMap } from './field-map.ts'
 import { hrefSchema, importedHrefSchema, type LeadField, type LeadPatch, leadFields } from './lead.ts'
@@ -78,6 +78,8 @@ export class FieldPicker {
   /** In JSON the mapped fields whose key no record had so far. */
   private readonly unmet: Set<LeadField>
   private hasKeys = false
+  /** In JSON the name of `href`, as the last record spells it. */
+  private hrefKey = 'href'
   /** Of the record under way. */
   private unread: UnreadableValue[] = []
 
@@ -132,7 +134,7 @@ export class FieldPicker {
   /** The fields of one record, or what is wrong with it. */
   pick(record: ReadRecord): Picked {
     if (record.error !== undefined) {
-      const href = this.findHref(record.doubtfulCells)
+      const href = this.findHref(record)
       return { path: '', message: record.error, ...(href !== undefined && { href }) }
     }
     this.unread = []
@@ -149,6 +151,7 @@ export class FieldPicker {
       return { filtered: true, ...(href !== undefined && { href }) }
     }
     if (patch.href === undefined) return { path: 'href', message: missing }
+    if (!record.cells && hasTwice(record.raw, this.hrefKey)) return { path: 'href', message: 'stands there twice' }
     const href = importedHrefSchema.safeParse(patch.href)
     if (!href.success) {
       const message = `${href.error.issues[0]?.message ?? 'is wrong'}: ${showValue(patch.href, 'href')}`
@@ -166,10 +169,11 @@ export class FieldPicker {
     return this.columns.findIndex((fields) => fields?.includes(field))
   }
 
-  /** The `href` of a line of CSV that cannot be read: its listing stands in the file too. */
-  private findHref(cells: readonly string[] = []): string | undefined {
-    const place = { at: this.placeOf('href'), columns: this.columns.length }
-    return findDoubtful(cells, place, (cell) => hrefSchema.safeParse(cell).data)
+  /** The `href` of a record that cannot be read: its listing stands in the file too. */
+  private findHref({ doubtfulCells, raw }: ReadRecord): string | undefined {
+    const read = (text: string) => hrefSchema.safeParse(text).data
+    if (!doubtfulCells) return findDoubtfulKey(raw, this.hrefColumn, read)
+    return findDoubtful(doubtfulCells, { at: this.placeOf('href'), columns: this.columns.length }, read)
   }
 
   private isTaken(patch: Record<string, unknown>, { cells, value }: ReadRecord): boolean {
@@ -212,6 +216,7 @@ export class FieldPicker {
       if (targets && this.unmet.size > 0) for (const field of targets) this.unmet.delete(field)
       if (targets) for (const field of targets) this.put(patch, field, found)
       else this.ignored.add(key)
+      if (targets?.includes('href')) this.hrefKey = key
     }
     for (const { field, column, steps } of this.paths) {
       if (Object.hasOwn(value, column)) continue

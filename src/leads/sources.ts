@@ -31,14 +31,33 @@ export function checkSourceName(name: string): void {
 export async function noteRejected(connection: Connection): Promise<void> {
   await connection.query(`
     insert into rejected_hrefs
-    select distinct href_sha256 from staged_leads where problem is not null and href_sha256 is not null`)
+    select distinct href_sha256, true from staged_leads where problem is not null and href_sha256 is not null`)
 }
 
-/** Notes the listings of the file that was merged. */
-export async function notePresent(connection: Connection): Promise<void> {
-  await connection.query(`
-    insert into present_leads select lead_id, given from matched_leads
-    union all select l.id, 0 from rejected_hrefs r join leads l on l.href_sha256 = r.href_sha256`)
+/** Keeps those of `hrefs`, found in the raw text of rejected records, that a listing has, and returns their places among them. */
+export async function noteNamed(connection: Connection, hrefs: readonly string[]): Promise<number[]> {
+  const { rows } = await connection.query<{ place: number }>(
+    `with known as materialized (
+       select place, l.href_sha256 from unnest($1::text[]) with ordinality named (href, place)
+       cross join lateral (
+         select href_sha256 from leads where href_sha256 = sha256(convert_to(named.href, 'UTF8')) offset 0
+       ) l
+     ), noted as (insert into rejected_hrefs select distinct href_sha256, false from known)
+     select place - 1 as place from known`,
+    [hrefs],
+  )
+  return rows.map(({ place }) => place)
+}
+
+/** Notes the listings of the file that was merged. What another record's text names counts only where `source` has had it. */
+export async function notePresent(connection: Connection, source: string): Promise<void> {
+  await connection.query(
+    `insert into present_leads select lead_id, given from matched_leads
+     union all select l.id, 0 from rejected_hrefs r join leads l on l.href_sha256 = r.href_sha256
+     where r.is_own or exists (
+       select from lead_sources m join sources o on o.id = m.source_id where m.lead_id = l.id and o.name = $1)`,
+    [source],
+  )
 }
 
 /** The id of a source; null where it has none yet, or `name` is undefined. */
@@ -180,16 +199,29 @@ async function detach(connection: Connection, sourceId: number, at: string): Pro
   return rowCount ?? 0
 }
 
+/** What came of the files of an import. */
+interface Ended {
+  /** All of them went in; if one broke off, nothing is gone. */
+  ended: boolean
+  /** A rejected record that may be of any listing: then nothing is gone either, unless with `--accept`. */
+  hasUnnamed: boolean
+}
+
 /**
  * Records the noted listings of the source, at the end of the import's transaction, and returns how many listings are gone from now on.
- * `ended`: all files went in; if one broke off, nothing is gone. Throws `failed` if too few are left (contract 4.18).
+ * Throws `failed` if too few are left (contract 4.18).
  */
-export async function recordPresent(connection: Connection, options: SourceOptions, ended = true): Promise<number> {
+export async function recordPresent(
+  connection: Connection,
+  options: SourceOptions,
+  { ended, hasUnnamed }: Ended = { ended: true, hasUnnamed: false },
+): Promise<number> {
   const complete = options.complete && ended
-  const { id, at } = await recordSource(connection, options.name, { ended, complete })
+  const takesAway = complete && (options.accept || !hasUnnamed)
+  const { id, at } = await recordSource(connection, options.name, { ended, complete: takesAway })
   await connection.query('analyze present_leads')
   await compare(connection, id, complete)
   if (complete && !options.accept) await guardSource(connection, id, options)
   await attach(connection, id)
-  return complete ? await detach(connection, id, at) : 0
+  return takesAway ? await detach(connection, id, at) : 0
 }

@@ -22,7 +22,7 @@ const statements = `
   create index on changed_leads (bucket);
   create temp table ${mergedLeads.definition} on commit drop;
   alter table merged_leads alter json set storage external, alter search set storage external;
-  create temp table rejected_hrefs (href_sha256 bytea not null) on commit drop;
+  create temp table rejected_hrefs (href_sha256 bytea not null, is_own boolean not null) on commit drop;
   create temp table ${presentLeads} (lead_id bigint not null, given integer not null) on commit drop`
 
 export async function createStagingTables(connection: Connection): Promise<void> {

@@ -44,6 +44,17 @@ export function findDoubtful<T>(
   return undefined
 }
 
+/** The same of a record of JSON that cannot be read: the one value behind the key `name`, in any case. */
+export function findDoubtfulKey<T>(raw: Buffer, name: string, read: (text: string) => T | undefined): T | undefined {
+  const key = JSON.stringify(name).replace(/[^\w\s]/g, '\\$&')
+  const values = raw
+    .subarray(0, doubtfulBytesMax)
+    .toString()
+    .matchAll(new RegExp(`${key}\\s*:\\s*"([^"\\s]+)"`, 'gi'))
+  const [value = '', other] = [...values].map(([, text = '']) => text.replaceAll('\\/', '/'))
+  return other !== undefined || value === '' || value.includes('\ufffd') ? undefined : read(value)
+}
+
 /** Cuts the bytes of a file into records. */
 export interface Splitter {
   /** Returns the records that `chunk` completes; may keep `chunk`. Throws `failed` where the file does not have the format. */
@@ -192,6 +203,28 @@ function findQuote(raw: Buffer, from: number): number {
     else if (byte === 0x22) return at
   }
   return -1
+}
+
+/** Whether the object `raw` has the key `name` twice: two records became one, and the parser would give the one the key of the other. */
+export function hasTwice(raw: Buffer, name: string): boolean {
+  const key = Buffer.from(JSON.stringify(name))
+  const first = raw.indexOf(key)
+  if (first < 0 || raw.indexOf(key, first + key.length) < 0) return false
+  let [depth, found] = [0, 0]
+  for (let at = 0; at < raw.length; at++) {
+    const byte = raw[at]
+    if (byte === 0x7b || byte === 0x5b) depth++
+    else if (byte === 0x7d || byte === 0x5d) depth--
+    else if (byte === 0x22) {
+      const end = findQuote(raw, at + 1)
+      if (end < 0) return false
+      let next = end + 1
+      while (isSpace(raw[next])) next++
+      if (depth === 1 && raw[next] === 0x3a && raw.subarray(at, end + 1).equals(key)) found++
+      at = end
+    }
+  }
+  return found > 1
 }
 
 /** Parses one record as JSON. The parser's own messages quote the record, so they are not passed on. */

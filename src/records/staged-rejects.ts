@@ -19,6 +19,8 @@ export interface StagedReject extends Problem {
   line: number
   /** The record as it came; empty where it must not be kept. */
   raw: Buffer
+  /** Whether its `href` or e-mail could be read. */
+  isNamed: boolean
 }
 
 /** A problem as the staging table keeps it: as JSON, since the message may hold a NUL. */
@@ -34,13 +36,17 @@ interface Row {
   line: number
   problem: string
   raw: Buffer | null
+  is_named: boolean
 }
 
 /** The bad rows of `table`, in the order of the file, page by page. */
-async function* readPages(connection: Connection, table: string): AsyncGenerator<StagedReject[]> {
+async function* readPages(
+  connection: Connection,
+  { table, key }: Pick<RejectOptions, 'table' | 'key'>,
+): AsyncGenerator<StagedReject[]> {
   await connection.query(
     `declare staged_rejects no scroll cursor for
-     select s.ctid::text as row, line, problem, case when octet_length(raw) <= ${rawBytesMax} then raw end as raw
+     select s.ctid::text as row, line, problem, ${key} is not null as is_named, case when octet_length(raw) <= ${rawBytesMax} then raw end as raw
      from ${table} s where problem is not null order by n`,
   )
   for (;;) {
@@ -48,7 +54,7 @@ async function* readPages(connection: Connection, table: string): AsyncGenerator
     if (rows.length === 0) break
     let page: StagedReject[] = []
     let bytes = 0
-    for (const { row, line, problem, raw: small } of rows) {
+    for (const { row, line, problem, raw: small, is_named: isNamed } of rows) {
       const raw = small ?? (await readLarge(connection, table, row))
       if (bytes > 0 && bytes + raw.length > bytesPerPage) {
         yield page
@@ -56,7 +62,7 @@ async function* readPages(connection: Connection, table: string): AsyncGenerator
         bytes = 0
       }
       const [path, message] = JSON.parse(problem)
-      page.push({ line, raw, path, message })
+      page.push({ line, raw, path, message, isNamed })
       bytes += raw.length
     }
     yield page
@@ -71,16 +77,20 @@ async function readLarge(connection: Connection, table: string, row: string): Pr
 
 /** What becomes of bad rows. */
 export interface RejectOptions {
-  /** The staging table. */
+  /** The staging table, and its column of what tells whose record it is. */
   table: string
+  key: string
   onRejected: (rejected: StagedReject) => void | Promise<void>
   /** The indexes of rejects with what was erased: they are counted apart and not told, but where it `redacts`. */
   findErased?: (rejects: readonly StagedReject[]) => Promise<ReadonlyMap<number, { redacts: boolean }>>
+  /** Takes all of them, as they came. */
+  onPage?: ((rejects: readonly StagedReject[]) => Promise<void>) | undefined
 }
 
 /** Without the record, and without the value that a message ends with. */
-const redact = ({ line, path, message }: StagedReject): StagedReject => ({
+const redact = ({ line, path, message, isNamed }: StagedReject): StagedReject => ({
   line,
+  isNamed,
   path,
   message: message.replace(/: .*$/s, ''),
   raw: Buffer.alloc(0),
@@ -89,10 +99,11 @@ const redact = ({ line, path, message }: StagedReject): StagedReject => ({
 /** Tells the bad rows, deletes them, and returns how many were told and how many hidden. */
 export async function rejectStaged(
   connection: Connection,
-  { table, onRejected, findErased }: RejectOptions,
+  { table, key, onRejected, findErased, onPage }: RejectOptions,
 ): Promise<{ rejected: number; hidden: number }> {
   let [rejected, hidden] = [0, 0]
-  for await (const page of readPages(connection, table)) {
+  for await (const page of readPages(connection, { table, key })) {
+    await onPage?.(page)
     const erased = await findErased?.(page)
     for (const [at, reject] of page.entries()) {
       const hit = erased?.get(at)

@@ -19,15 +19,30 @@ export async function recordListed(connection: Connection): Promise<void> {
   await connection.query('insert into listed_users select distinct email from staged_users where email is not null')
 }
 
-/** What the files of a complete import have in common. */
+/** Notes those of `emails`, found in the raw text of rejected records, that a user has, and returns their places among them. */
+export async function noteNamed(connection: Connection, emails: readonly string[]): Promise<number[]> {
+  const { rows } = await connection.query<{ place: number }>(
+    `with known as materialized (
+       select place, u.email from unnest($1::text[]) with ordinality named (email, place)
+       cross join lateral (select email from users where email = named.email offset 0) u
+     ), noted as (insert into listed_users select distinct email from known)
+     select place - 1 as place from known`,
+    [emails],
+  )
+  return rows.map(({ place }) => place)
+}
+
+/** What the files of a complete import have in common. `unnamed` counts the rejected records that may be of any user. */
 export function unsubscribing(
   { accept = false, isDryRun = false }: CompleteOptions,
   files: number,
-): Together<ImportCounts & { unsubscribed: number }> {
+  unnamed: { count: number },
+): Together<ImportCounts & { unsubscribed: number; unnamed?: number }> {
   let subscribed = 0
   return {
     table: 'listed_users',
     async begin(connection) {
+      unnamed.count = 0
       const { rows } = await connection.query<{ n: number }>('select count(*) as n from users where subscribed')
       subscribed = rows[0]?.n ?? 0
     },
@@ -37,6 +52,7 @@ export function unsubscribing(
       const unsubscribed = await findUnlisted(connection)
       const listed = Math.max(0, subscribed - unsubscribed)
       if (unsubscribed > 0 && 2 * listed < subscribed && !accept) throw tooFew(listed, subscribed, files)
+      if (unnamed.count > 0 && !accept) return { unnamed: unnamed.count }
       if (!isDryRun) await unsubscribe(connection)
       return { unsubscribed }
     },

@@ -36,6 +36,8 @@ export interface UserCounts extends ImportCounts {
   folded: number
   /** Users who were in no file of a complete import. */
   unsubscribed: number
+  /** Of a complete import, where nobody was unsubscribed since they may be of any user: rejected records that name none. */
+  unnamed?: number
 }
 
 export type UserImportOutcome = ImportOutcome<UserCounts>
@@ -57,6 +59,7 @@ export interface UserImportOptions extends ImportOptions, UserReadOptions {
 interface Importing extends UserImportOptions {
   resolver: Resolver
   onFolded: (file: RecordFile, record: FoldedRecord) => void
+  onUnnamed: ((count: number) => void) | undefined
 }
 
 interface ImportedUsers extends ImportedFile<UserCounts> {
@@ -90,6 +93,7 @@ async function stageAndMerge(
     signal,
     onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
     onFolded: (record) => options.onFolded(file, record),
+    onUnnamed: options.onUnnamed,
     isDryRun,
   })
   const hasChanged = merged.inserted + merged.updated > 0
@@ -115,7 +119,9 @@ export async function importUsers(
   const onFolded = ({ name }: RecordFile, { email, line }: FoldedRecord) => {
     folded ??= `${name}:${line}: ${email} has the same query twice, which is kept once.`
   }
-  const importing = { ...options, resolver, onFolded }
+  const unnamed = { count: 0 }
+  const onUnnamed = options.complete ? (count: number) => (unnamed.count += count) : undefined
+  const importing = { ...options, resolver, onFolded, onUnnamed }
   const outcome = await importFiles<UserCounts, ImportedUsers>(opened, found, options, {
     none,
     createTables: createStagingTables,
@@ -123,7 +129,7 @@ export async function importUsers(
     onImported({ name }, { sharedKeys }) {
       if (sharedKeys) options.onNote?.(`${name}: ${sharedKeys}`)
     },
-    together: options.complete ? unsubscribing(options, found.length) : undefined,
+    together: options.complete ? unsubscribing(options, found.length, unnamed) : undefined,
   })
   const { inserted, updated, unsubscribed } = outcome.summary
   if (!options.isDryRun) await tidyTables(opened, ['users', 'queries', 'searches'], inserted + updated + unsubscribed)

@@ -10,7 +10,9 @@ import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
 import { saveSearches } from '../matching/searches.ts'
-import { type RejectOptions, rejectFound, rejectStaged } from '../records/staged-rejects.ts'
+import { countUnnamed } from '../records/named-in-raw.ts'
+import { type RejectOptions, rejectFound, rejectStaged, type StagedReject } from '../records/staged-rejects.ts'
+import { noteNamed } from './complete.ts'
 import { dropForgotten } from './forgotten.ts'
 import { type Query, queryHash } from './query.ts'
 import type { Resolver } from './stage.ts'
@@ -22,6 +24,8 @@ export interface MergeUsersOptions {
   onRejected: RejectOptions['onRejected']
   /** Called with the first record that has the same query twice. */
   onFolded?: ((record: FoldedRecord) => void) | undefined
+  /** Of a complete import: takes the number of rejected records that name no user, a page of them at a time. */
+  onUnnamed?: ((count: number) => void) | undefined
   /** Counts what the merge would do, and leaves the users as they are. */
   isDryRun?: boolean | undefined
 }
@@ -245,7 +249,12 @@ async function applyUpdates(db: Database): Promise<void> {
 /** Merges `staged_users`, and deletes and tells its bad records. Throws the reason of `signal`. */
 export async function mergeUsers(connection: Connection, options: MergeUsersOptions): Promise<UserMergeCounts> {
   const db = kyselyOn(connection)
-  const reject = { table: 'staged_users', onRejected: options.onRejected }
+  const { onUnnamed } = options
+  const onPage =
+    onUnnamed &&
+    (async (page: readonly StagedReject[]) =>
+      onUnnamed(await countUnnamed(page, 'email', (emails) => noteNamed(connection, emails))))
+  const reject = { table: 'staged_users', key: 'email', onRejected: options.onRejected, onPage }
   const noKey = { path: 'receiverApiKey', message: 'is missing: a new user needs one' }
   // first: no bad record of theirs is told
   const known = await dropForgotten(connection)

@@ -8,7 +8,7 @@ import { IgnoredFields } from '../records/ignored-fields.ts'
 import { type CommandThatFits, fitting, type Lack, lackError } from '../records/lack.ts'
 import { looksLikeRecord } from '../records/looks-like-record.ts'
 import type { RecordPage } from '../records/read-records.ts'
-import type { ReadRecord } from '../records/record.ts'
+import { findDoubtfulKey, hasTwice, type ReadRecord } from '../records/record.ts'
 import { suggestMap } from '../records/suggest-map.ts'
 import { describeNames, LineParser, type ParsedLine, toRecord } from './csv-line.ts'
 import { type UserColumn, type UserField, type UserMap, userVocabulary } from './field-map.ts'
@@ -49,15 +49,20 @@ export class UserReader {
   }
 
   read(record: ReadRecord): ParsedLine {
-    const { error, doubtfulCells } = record
-    if (error !== undefined)
-      return { path: '', message: error, email: doubtfulCells && this.lines.findEmail(doubtfulCells) }
+    if (record.error !== undefined) return { path: '', message: record.error, email: this.findEmail(record) }
     if (record.cells) return this.lines.parse(record.cells, record.line)
+    if (hasTwice(record.raw, this.emailKey)) return { path: 'email', message: 'stands there twice' }
     const value = this.applyMap(record.value)
     const email = emailSchema.safeParse((value as { email?: unknown } | null)?.email).data
     if (email !== undefined) this.hasEmail = true
     const parsed = parseUser(value, this.ignored)
     return 'user' in parsed ? parsed : { ...parsed, email }
+  }
+
+  /** The e-mail of a record that cannot be read: its user stands in the file too. */
+  private findEmail({ doubtfulCells, raw }: ReadRecord): string | undefined {
+    if (doubtfulCells) return this.lines.findEmail(doubtfulCells)
+    return findDoubtfulKey(raw, this.emailKey, (text) => emailSchema.safeParse(text).data)
   }
 
   /** After the last record: what no record of JSON had, as lines to tell. Throws `failed` where none has an e-mail, and a key looks like it. */
@@ -73,6 +78,10 @@ export class UserReader {
     if (this.hasColumn('receiverApiKey')) return undefined
     const lack = this.lackOf('receiverApiKey')
     return lack.fits.has('receiverApiKey') ? this.errorOf(lack) : undefined
+  }
+
+  private get emailKey(): string {
+    return this.map.get('email')?.column ?? 'email'
   }
 
   private errorOf = (lack: Lack) => lackError(lack, this.commandThatFits)

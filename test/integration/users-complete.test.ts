@@ -144,7 +144,7 @@ test('a dry run counts what the import then does, and leaves every row as it is'
   const pool = [{ type: 'text', value: 'pool' }]
   const files = [
     write(user('new', { queries: [...pool, ...pool] }), user(0, { queries: pool }), user(1, { subscribed: false })),
-    write(user(2), user(2), { email: 'bad' }, { email: emailOf('keyless') }),
+    write(user(2), user(2), user('odd', { subscribed: 'maybe' }), { email: emailOf('keyless') }),
   ]
   const dry = await importing(files, { isDryRun: true })
   assert.deepEqual(await read(), before)
@@ -188,13 +188,25 @@ test('a rejected record whose e-mail can be read, and a repeated one, count as t
     user(1, { queries: [{ type: 'text', value: 'the' }] }),
     user(2),
     user(2),
-    { email: 'no address' },
   ]
   const { summary } = await importing([write(...records)])
-  assert.deepEqual([summary.rejected, summary.repeated, summary.unsubscribed], [3, 1, 2])
+  assert.deepEqual([summary.rejected, summary.repeated, summary.unsubscribed], [2, 1, 2])
   assert.equal(await findSubscribed(), '0,1,2')
-  const csv = 'email,subscribed,type,value\n0@example.com,maybe,,\n1@example.com,,zipcode,\nno address,,,\n'
+  const csv = 'email,subscribed,type,value\n0@example.com,maybe,,\n1@example.com,,zipcode,\n'
   assert.equal((await importing([writeInput('bad.csv', csv)])).summary.unsubscribed, 1)
+  assert.equal(await findSubscribed(), '0,1')
+})
+
+test('a rejected record without an e-mail that can be read unsubscribes nobody, unless accepted', async () => {
+  // one bad byte in an address unsubscribed its user for good
+  const { importing, findSubscribed } = await build(4)
+  const spoilt = Buffer.from('email\n0@example.com\n1@example.com\n2@exam\xffple.com\n', 'latin1')
+  const file = writeInput('spoilt-address.csv', spoilt)
+  const { summary } = await importing([file], { encoding: 'utf-8' })
+  assert.deepEqual([summary.rejected, summary.unsubscribed, summary.unnamed], [1, 0, 1])
+  assert.equal(await findSubscribed(), '0,1,2,3')
+  const accepted = await importing([file], { encoding: 'utf-8', accept: true })
+  assert.deepEqual([accepted.summary.unsubscribed, accepted.summary.unnamed], [2, undefined])
   assert.equal(await findSubscribed(), '0,1')
 })
 

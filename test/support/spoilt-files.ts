@@ -4,10 +4,23 @@
  */
 import fc from 'fast-check'
 
-export type Row = readonly [href: string, text: string, other: string, postalCode: string]
-export const columns = ['href', 'description', 'address', 'postalCode'] as const
+/** The key that tells records apart, two texts, and a code. */
+export type Row = readonly [key: string, text: string, other: string, code: string]
 
-export const urlOf = (n: number) => `https://s.example/${n}`
+/** What the records are. */
+export interface Kind {
+  columns: readonly [string, string, string, string]
+  keyOf(n: number): string
+}
+
+export const listings: Kind = {
+  columns: ['href', 'description', 'address', 'postalCode'],
+  keyOf: (n) => `https://s.example/${n}`,
+}
+export const users: Kind = {
+  columns: ['email', 'value', 'note', 'receiverApiKey'],
+  keyOf: (n) => `u${n}@s.example`,
+}
 
 export type Form = ',' | ';' | '\t' | '|' | 'ndjson' | 'json'
 export const forms: readonly Form[] = [',', ';', '\t', '|', 'ndjson', 'json']
@@ -27,10 +40,10 @@ function writeCell(text: string, separator: string, quoting: Quoting): string {
 }
 
 /** One record as it stands in a file, without what separates it from the next. */
-export function write(row: Row, form: Form, quoting: Quoting): string {
+function write(row: Row, form: Form, quoting: Quoting, { columns }: Kind): string {
   if (isCsv(form)) return row.map((cell) => writeCell(cell, form, quoting)).join(form)
-  const [href, description, address, postalCode] = row
-  return JSON.stringify({ href, photos: [{ u: 1 }, { u: 2 }], description, address, postalCode })
+  const [key, ...others] = columns.map((name, at) => [name, row[at]] as const)
+  return JSON.stringify(Object.fromEntries([key, ['photos', [{ u: 1 }, { u: 2 }]], ...others] as [string, unknown][]))
 }
 
 /** Ways to spoil the bytes of one record; `at` is a place in it, from 0 to 1. */
@@ -88,22 +101,22 @@ const latin1 = (text: string) => Buffer.from(text, 'latin1')
 /** UTF-8 as one character a byte: a byte is changed, not a character. */
 const toBytes = (text: string) => Buffer.from(text).toString('latin1')
 
-export function build({ form, quoting, kind, cells, first, marks, keyLast }: Drawn): World {
+function build({ form, quoting, kind, cells, first, marks, keyLast }: Drawn, of: Kind): World {
   // what a backslash at the end of a cell means differs from writer to writer
   const plain = (text: string) => (quoting === 'backslash' ? text.replaceAll('\\', '/') : text)
-  const rows = cells.map(([text, other], n): Row => [urlOf(n + 1), plain(text), plain(other), String(78_701 + n)])
+  const rows = cells.map(([text, other], n): Row => [of.keyOf(n + 1), plain(text), plain(other), String(78_701 + n)])
   const spoilt = new Set<number>()
   const spoil = spoilers[kind] as (raw: string, at: number, byte: string) => string
   const order = keyLast ? [1, 2, 3, 0] : [0, 1, 2, 3]
   const raws = rows.map((row, n) => {
     const cellsOf = isCsv(form) ? (order.map((at) => row[at]) as unknown as Row) : row
-    const raw = toBytes(write(cellsOf, form, quoting))
+    const raw = toBytes(write(cellsOf, form, quoting, of))
     const mark = marks[n - (first % rows.length)]
     if (!mark) return raw
     spoilt.add(n)
     return spoil(raw, Math.floor(mark.at * raw.length), mark.byte)
   })
-  const header = order.map((at) => columns[at]).join(form)
+  const header = order.map((at) => of.columns[at]).join(form)
   const text =
     form === 'json'
       ? `[${raws.join(',\n')}]`
@@ -112,4 +125,15 @@ export function build({ form, quoting, kind, cells, first, marks, keyLast }: Dra
 }
 
 /** Files of two to seven records, of which one to three next to each other are spoilt in the same way. */
-export const worlds: fc.Arbitrary<World> = drawn.map(build)
+export const worldsOf = (of: Kind): fc.Arbitrary<World> => drawn.map((one) => build(one, of))
+
+/** The file without a fault. */
+export const writeGood = (rows: readonly Row[], of: Kind): string =>
+  rows.map((row) => `${write(row, 'ndjson', 'needed', of)}\n`).join('')
+
+/** Whether `key` stands in the bytes of the file, between what separates it from other text: otherwise it is another key. */
+export const isIn = ({ file, form }: World, key: string): boolean =>
+  file
+    .toString('latin1')
+    .split(form.length === 1 ? new RegExp(`[\\s"${form}]+`) : /[\s",]+/)
+    .includes(key)

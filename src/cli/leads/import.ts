@@ -12,7 +12,7 @@ import { isStopCode } from '../signals.ts'
 import type { TriggerSetting } from '../trigger/settings.ts'
 import { sendTriggers } from '../trigger/trigger.ts'
 
-interface ImportOptions extends RecordOptions, Omit<ImportViewOptions, 'files'> {
+interface ImportOptions extends RecordOptions, Omit<ImportViewOptions, 'files' | 'of'> {
   trigger?: true
   source?: string
   complete?: true
@@ -39,7 +39,7 @@ export async function importFiles(
     const vault = options.trigger && (await openVault(opened.db, settings))
     const send = async () => (vault ? await sendTriggers(io, opened, settings, { vault }) : 0)
     let hasSome = false
-    const importing = runImport(io, { ...options, files }, async (how) => {
+    const importing = runImport(io, { ...options, files, of: { who: 'listing', by: 'href' } }, async (how) => {
       const outcome = await importLeads(opened, files, { ...how, ...ways })
       hasSome = outcome.summary.read > 0 && !outcome.stopped
       return outcome

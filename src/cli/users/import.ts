@@ -11,7 +11,7 @@ import { type ImportViewOptions, runImport } from '../import-view.ts'
 import { commandThatFits, type RecordOptions } from '../record-options.ts'
 import { endWhatNobodyWants } from './change.ts'
 
-interface ImportOptions extends RecordOptions, Omit<ImportViewOptions, 'files'> {
+interface ImportOptions extends RecordOptions, Omit<ImportViewOptions, 'files' | 'of'> {
   complete?: true
   accept?: true
 }
@@ -30,7 +30,7 @@ export async function importFiles(
   return await openForImport(at, options, async (opened, settings) => {
     const vault = await openVault(opened.db, settings, { begins: !dryRun })
     let unsubscribed = 0
-    const imported = await runImport(io, { ...options, files }, async (how) => {
+    const imported = await runImport(io, { ...options, files, of: { who: 'user', by: 'e-mail' } }, async (how) => {
       const ways = { ...reading, vault, complete, accept, encoding, isDryRun: dryRun }
       const outcome = await importUsers(opened, files, { ...how, ...ways })
       unsubscribed = outcome.summary.unsubscribed
