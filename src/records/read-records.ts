@@ -48,6 +48,9 @@ export interface RecordPage {
 }
 
 const chunkBytes = 128 * 1024
+/** A page of more records makes the next piece of the file smaller: a bad file may have a record every two bytes. */
+const pageRecords = 1_024
+const firstPieceBytes = 4 * 1024
 const endings: Record<string, RecordFormat> = {
   ndjson: 'ndjson',
   jsonl: 'ndjson',
@@ -306,7 +309,17 @@ export async function* readRecords(
       watch?.look(records, chunk)
       return { records, format, header: splitter.header, bytesRead: counter.bytesRead }
     }
-    for await (const chunk of text.all) yield pageOf(splitter.push(chunk), chunk)
+    let pieceBytes = firstPieceBytes
+    for await (const chunk of text.all) {
+      let rest = chunk
+      while (rest.length > 0) {
+        const piece = rest.subarray(0, pieceBytes)
+        rest = rest.subarray(piece.length)
+        const records = splitter.push(piece)
+        yield pageOf(records, piece)
+        pieceBytes = Math.ceil(Math.min(chunkBytes, (piece.length * pageRecords) / records.length))
+      }
+    }
     // an empty file is no JSON that lacks its end
     const isBlank = text.isWhole && trimSpace(text.first).length === 0
     yield pageOf(isBlank ? [] : splitter.end(), Buffer.alloc(0))

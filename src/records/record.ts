@@ -46,6 +46,8 @@ export function findDoubtful<T>(
 
 /** The same of a record of JSON that cannot be read: the one value behind the key `name`, in any case. */
 export function findDoubtfulKey<T>(raw: Buffer, name: string, read: (text: string) => T | undefined): T | undefined {
+  // `"name":"x"`: a bad record may be of two bytes
+  if (raw.length < name.length + 6) return undefined
   const key = JSON.stringify(name).replace(/[^\w\s]/g, '\\$&')
   const values = raw
     .subarray(0, doubtfulBytesMax)

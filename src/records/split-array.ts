@@ -21,6 +21,8 @@ const [openBracket, closeBracket, openBrace, closeBrace] = [91, 93, 123, 125]
 
 /** Deeper brackets are counted and not told apart: their element is bad anyway. */
 const toldDepthMax = 1_000
+/** The parser takes long to say what is wrong, and there may be a bad element every two bytes: of shorter ones it is not asked. */
+const shortBytes = 64
 /** So far back it is looked for the brackets that stand before a quote. */
 const lookBackBytes = 256
 
@@ -285,6 +287,7 @@ export class ArraySplitter implements Splitter {
     const { head } = this
     this.from = end + 1
     this.head = undefined
+    const isSurelyBad = this.isBad && raw.length < shortBytes
     this.brackets.clear()
     this.hasContent = false
     this.isBad = false
@@ -293,7 +296,7 @@ export class ArraySplitter implements Splitter {
     if (isLast && this.number === 0 && raw.length === 0 && !head) return
     this.number++
     if (head) records.push(tooLargeRecord(this.number, head))
-    else if (raw.length === 0) records.push(badRecord(this.number, raw, notJson))
+    else if (raw.length === 0 || isSurelyBad) records.push(badRecord(this.number, raw, notJson))
     else records.push(parseJsonRecord(this.number, raw))
   }
 

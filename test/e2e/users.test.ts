@@ -350,7 +350,10 @@ test('a machine of another time zone is told so, and sends nothing weekly', asyn
 
 test('users import --dry-run says so, tells what would go in, and neither writes nor ends anything', async () => {
   const house = await buildHouse({ leads, users: makeUsers(2) })
-  const file = writeInput('fewer-users.ndjson', toLines([makeUsers(1)[0], { email: 'wrong' }]))
+  const file = writeInput(
+    'fewer-users.ndjson',
+    toLines([makeUsers(1)[0], { email: 'odd@example.com', subscribed: 'maybe' }]),
+  )
   const before = (await house.call('users list --json')).json
   const dry = await house.call(`users import ${file} --complete --dry-run --json`)
   assert.equal(dry.code, 1)
