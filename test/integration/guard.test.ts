@@ -202,6 +202,22 @@ test('a week in which half of the listings are missing is held as a whole until 
   }
 })
 
+// Given with --limit 1, it accepted the figures of the week for the push of everybody.
+test('--accept with --limit accepts for its own users alone: the next push is held', async (t) => {
+  const weeks = await begin(t)
+  await weeks.import([lead(1)])
+  await weeks.users('a', 'b', 'c')
+  await weeks.feed(1_999)
+  assert.equal((await weeks.push()).ok, true)
+  await weeks.passWeek()
+  await weeks.import([lead(1)])
+  await weeks.feed(999)
+  assert.equal((await weeks.push({ ...all, limit: 1 }, { accept: true })).sent, 1)
+  const held = await weeks.push()
+  assert.deepEqual([held.ok, held.sent, held.summary.owed], [false, 0, 2])
+  assert.match(held.skips.join(), /^\*: held: 1000 listings .* instead of 2000 in the week before$/)
+})
+
 test('a feed that lost half of its fields is held, though nothing that was known is lost', async (t) => {
   const weeks = await begin(t)
   await weeks.users('a')
