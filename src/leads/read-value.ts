@@ -63,6 +63,19 @@ const notBlank = /\S/
 /** Exports write a list of phones as one text, as JSON or Python has it: the first number counts. */
 const phoneList = /^\s*\[\s*\{.*?["']number["']\s*:\s*["']([^"']+)["']/s
 
+/** What a spreadsheet makes of digits: a formula, so that they stay text; decimals; and a number of which only the first are left. */
+const asFormula = /^\s*="([^"]*)"\s*$/
+const phoneWithDecimals = /^\s*(\d{7,15})\.0+\s*$/
+const scientific = /^\s*\d(?:\.\d+)?e\+?\d+\s*$/i
+const digit = /\p{Nd}/u
+
+function readDigits(given: string, field: LeadField): string | typeof unreadable {
+  const text = asFormula.exec(given)?.[1] ?? given
+  if (scientific.test(text)) return unreadable
+  if (field === 'contactPhone') return phoneList.exec(text)?.[1] ?? phoneWithDecimals.exec(text)?.[1] ?? text
+  return digit.test(text) ? readPostalCode(text) : unreadable
+}
+
 /** The value for `field`; undefined if it is unknown. `href` is kept as given, and checked elsewhere. */
 export function readValue(value: unknown, field: LeadField, nulls: ReadonlySet<string>): unknown {
   if (value === null || value === '' || value === undefined || isNull(value, nulls)) return undefined
@@ -70,8 +83,8 @@ export function readValue(value: unknown, field: LeadField, nulls: ReadonlySet<s
   if (isNumberField(field)) return readNumberValue(value, field)
   if (typeof value === 'string' && !notBlank.test(value)) return undefined
   const text = readTextValue(value)
-  if (field === 'contactPhone' && typeof text === 'string') return phoneList.exec(text)?.[1] ?? text
-  return field === 'postalCode' && text !== unreadable ? readPostalCode(text) : text
+  const hasDigits = field === 'postalCode' || field === 'contactPhone'
+  return hasDigits && text !== unreadable ? readDigits(text, field) : text
 }
 
 /** The words for a list or an object, which is never turned into text: it may have millions of parts. */
@@ -107,6 +120,8 @@ export function describeUnreadable({ field, value }: UnreadableValue): { message
 
 function problemOf(field: LeadField, value: unknown): string {
   if (!isNumberField(field)) {
+    if (typeof value === 'string' && scientific.test(value)) return 'is a number that has lost digits'
+    if (typeof value === 'string' && isStorable(value)) return 'is not a postal code'
     return typeof value === 'string' ? 'holds a NUL character or half of a surrogate pair' : 'is no text'
   }
   const isNumber = typeof value === 'number' || (typeof value === 'string' && readNumber(value, field) !== undefined)

@@ -80,13 +80,13 @@ before(async () => {
     { href: 'https://example.com/1', postalCode: '78704' },
     { href: 'https://example.com/2', postalCode: '78705' },
     { href: 'https://example.com/3', postalCode: 'M5V' },
-    { href: 'https://example.com/4', postalCode: 'nowhere' },
+    { href: 'https://example.com/4', postalCode: 'nowhere 1' },
   ])
   const query = { value: '78704', places: ['78704', '78705'] }
   await seedUsers(db, [
     { email: 'a@example.com', queries: [query] },
     { email: 'b@example.com', queries: [query, { value: '10001', places: ['10001'] }] },
-    { email: 'c@example.com', queries: [{ value: 'nowhere', places: ['NOWHERE'] }] },
+    { email: 'c@example.com', queries: [{ value: 'nowhere', places: ['NOWHERE1'] }] },
     { email: 'd@example.com', queries: [] },
   ])
   await sql`update queries set radius = 25 where value = '78704'`.execute(db)

@@ -243,3 +243,29 @@ test('a bounded number of unknown names is counted one by one', () => {
   assert.equal(Object.keys(counts).length, IgnoredFields.namesMax + 1)
   assert.equal(counts[IgnoredFields.others], 50)
 })
+
+test('postal codes and phone numbers as spreadsheets write them are read, and what has lost digits is not', () => {
+  // they went out as they stood, and a code N/A was taken
+  for (const [value, code] of [
+    ['="02138"', '02138'],
+    ['="84321.0"', '84321'],
+    ['84321.0', '84321'],
+    ['D-10115', 'D-10115'],
+  ] as const) {
+    const picked = pickJson({ href, postalCode: value })
+    assert.equal('patch' in picked && picked.patch.postalCode, code, value)
+  }
+  for (const value of ['8.4321E+04', '="8.4E+04"', 'N/A', '---']) {
+    const picked = pickJson({ href, postalCode: value })
+    assert.equal('path' in picked && picked.path, 'postalCode', value)
+  }
+  for (const [value, phone] of [
+    ['="5125550102"', '5125550102'],
+    ['5125550100.0', '5125550100'],
+    ['512.555.0100', '512.555.0100'],
+    ['5.12556E+09', undefined],
+  ] as const) {
+    const picked = pickJson({ href, contactPhone: value })
+    assert.equal('patch' in picked && picked.patch.contactPhone, phone, value)
+  }
+})
