@@ -2,44 +2,12 @@
  * Takes keys, e-mail addresses and phone numbers out of a text of the receiver, or of a hook (contract 4.16). The text may have them
  * encoded, so it is decoded first.
  */
+import { decodeOnce, decodeRoundsMax } from './decode-once.ts'
 
 /** Replaces the parts that were taken out. */
 export const removed = '…'
 
-/** Texts are decoded so often at most: a JSON text within a JSON text within HTML. */
-const roundsMax = 4
 const emailPartCharsMax = 254
-
-const entities: Readonly<Record<string, string>> = {
-  amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ', commat: '@', period: '.', plus: '+', hyphen: '-', dash: '-',
-  lpar: '(', rpar: ')', sol: '/', lowbar: '_', num: '#', equals: '=', colon: ':', comma: ',', percnt: '%', dollar: '$',
-} // biome-ignore format: a table
-
-const fromCode = (code: number, otherwise: string) =>
-  code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : otherwise
-
-/** Entities of HTML, escapes of JSON and of URLs, each once. */
-function decodeOnce(text: string): string {
-  return text
-    .replace(/&#x([0-9a-f]{1,6});?/gi, (all, hex: string) => fromCode(Number.parseInt(hex, 16), all))
-    .replace(/&#([0-9]{1,7});?/g, (all, digits: string) => fromCode(Number(digits), all))
-    .replace(/&([a-z]{2,8});?/gi, (all, name: string) => entities[name.toLowerCase()] ?? all)
-    .replace(/\\(?:u([0-9a-f]{4})|u\{([0-9a-f]{1,6})\}|x([0-9a-f]{2})|(["\\/@.+-]))/gi, decodeBackslash)
-    .replace(/(?:%[0-9a-f]{2})+/gi, decodePercent)
-}
-
-function decodeBackslash(all: string, four?: string, braced?: string, two?: string, itself?: string): string {
-  const hex = four ?? braced ?? two
-  return hex === undefined ? (itself ?? all) : fromCode(Number.parseInt(hex, 16), all)
-}
-
-function decodePercent(escapes: string): string {
-  try {
-    return decodeURIComponent(escapes)
-  } catch {
-    return escapes
-  }
-}
 
 /** Full-width letters become plain ones; invisible characters go, since they may split a key or an address. */
 const flatten = (text: string) =>
@@ -51,7 +19,7 @@ const flatten = (text: string) =>
 /** The text after each round of decoding; the last form is fully decoded. */
 function decode(text: string): string[] {
   const forms = [flatten(text)]
-  for (let round = 0; round < roundsMax; round++) {
+  for (let round = 0; round < decodeRoundsMax; round++) {
     const last = forms.at(-1) as string
     const next = flatten(decodeOnce(last))
     if (next === last) break
@@ -100,7 +68,7 @@ export function redact(text: string, secrets: readonly string[]): string {
   const keys = distinct.length > 0 ? new RegExp([...spaced, ...encoded].join('|'), 'gi') : undefined
   const withoutKeys = (value: string) => (keys ? value.replace(keys, removed) : value)
   let decoded = withoutKeys(text)
-  for (let round = 0; round <= roundsMax; round++) {
+  for (let round = 0; round <= decodeRoundsMax; round++) {
     const next = withoutKeys(flatten(decodeOnce(withoutKeys(flatten(decoded)))))
     if (next === decoded) break
     decoded = next

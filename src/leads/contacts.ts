@@ -1,8 +1,9 @@
 /**
  * Finds contacts, e-mail addresses and phone numbers, anywhere in the contact fields of a listing, in the one form in which they
- * are compared: e-mail in lower case, phone by its digits without a leading 1.
+ * are compared: e-mail in lower case, phone by its digits without a prefix for calls abroad and a leading 1.
  */
 import { contactFields, type Lead } from './lead.ts'
+import { normalText } from './normal-text.ts'
 
 /** The fields that are searched: collected names often have a phone number beside them. */
 export type ContactFields = Pick<Lead, 'contactName' | 'contactPhone' | 'contactEmail'>
@@ -18,14 +19,18 @@ const betweenEmails = /[\s,;|<>()[\]"\\/:]+/
 const aroundEmails = /[^\p{L}\p{M}\p{N}@._%+'-]+/u
 const domainOf = /^[\p{L}\p{N}._-]+/u
 
+/** The text is normal; one with several `@` in a row has an address around each. */
 function findEmailsBetween(text: string, between: RegExp, before: RegExp): string[] {
   return text.split(between).flatMap((token) => {
-    const at = token.indexOf('@')
-    const local = token.slice(0, Math.max(0, at)).replace(before, '')
-    const [domain = ''] = domainOf.exec(token.slice(at + 1)) ?? []
-    // only from the beginning of a run: trying each character of a long run takes forever
-    const cut = domain.replace(/(?<![._-])[._-]+$/, '')
-    return at < 1 || local === '' || cut === '' ? [] : [`${local}@${cut}`.toLowerCase()]
+    // nobody has so many addresses
+    const parts = token.split('@', 1_000)
+    return parts.slice(1).flatMap((after, at) => {
+      const local = (parts[at] as string).replace(before, '')
+      const [domain = ''] = domainOf.exec(after) ?? []
+      // only from the beginning of a run: trying each character of a long run takes forever
+      const cut = domain.replace(/(?<![._-])[._-]+$/, '')
+      return local === '' || cut === '' ? [] : [`${local}@${cut}`]
+    })
   })
 }
 
@@ -38,19 +43,16 @@ function findEmails(text: string): string[] {
 }
 
 const digitsOf = (text: string) => text.replace(/\D/g, '')
-const withoutOne = (digits: string) => digits.replace(/^1/, '')
+/** Without what is dialled for a call abroad, and the 1 of North America. */
+const numberOf = (digits: string) => digits.replace(/^(?:011|00)(?=\d{7})/, '').replace(/^1/, '')
 /** Digits and the signs between those of one number. A space or a slash among them may also separate two numbers. */
-const plainRun = /^[\d /().\u00a0\u2010-\u2015\u2212-]+$/
-const plainSigns = ' /().\\u00a0\\u2010-\\u2015\\u2212-'
-/** Signs that are rare in a number, and may as well separate it from other text: line ends, tabs, bullets. */
-const signs = `\\s\\u200b-\\u200d\\u2060\\u00b7\\u2022\\u2027\\u2043\\u2219\\u22c5\\\\_~${plainSigns}`
-const runs = new RegExp(`\\d[\\d${signs}]*`, 'g')
-const betweenPlainRuns = new RegExp(`[^\\d${plainSigns}]+`)
+const plainRun = /^[\d /().\p{Pd}\u2212-]+$/u
+const betweenPlainRuns = /[^\d /().\p{Pd}\u2212-]+/u
+/** Of a longer row of signs, or a comma with a blank, nobody reads the digits around it as one number. */
+const gap = '(?:[,;|]|[^\\p{L}\\p{N},;|]{0,5})'
+const runs = new RegExp(`\\d(?:${gap}\\d)*`, 'gu')
 /** A North American number with its digits in their usual groups; other digits may stand around it. */
-const groupedNumbers = new RegExp(
-  `(?<!\\d)[2-9]\\d\\d(?:[${signs}]{1,5}\\d{3}[${signs}]{0,5}|\\d{3})\\d{4}(?!\\d)`,
-  'g',
-)
+const groupedNumbers = new RegExp(`(?<!\\d)[2-9]\\d\\d(?:(?!\\d)${gap}\\d{3}${gap}|\\d{3})\\d{4}(?!\\d)`, 'gu')
 
 /** Cuts a run that is too long for one number into numbers of North American length. */
 function cutRun(digits: string): string[] {
@@ -61,11 +63,12 @@ function cutRun(digits: string): string[] {
 function findPhonesInRun(run: string): string[] {
   const digits = digitsOf(run)
   if (digits.length < digitsMin) return []
-  if (withoutOne(digits).length === localDigits) return [withoutOne(digits)]
+  const number = numberOf(digits)
+  if (number.length === localDigits) return [number]
   const pieces = run.split(/[\s/]+/).map(digitsOf)
   const found = pieces.filter(isNumberLong)
   const grouped = (run.match(groupedNumbers) ?? []).map(digitsOf)
-  return [...(digits.length <= digitsMax ? [digits] : cutRun(digits)), ...found, ...grouped].map(withoutOne)
+  return [...(isNumberLong(digits) ? [digits] : cutRun(digits)), ...found, ...grouped].map(numberOf)
 }
 
 function findPhones(text: string): string[] {
@@ -77,28 +80,39 @@ function findPhones(text: string): string[] {
 
 /** The contacts in a text of a listing. One that may be read in two ways is found in both. */
 export function findContacts(text: string): string[] {
-  return [...new Set([...findEmails(text), ...findPhones(text)])]
+  const normal = normalText(text)
+  return [...new Set([...findEmails(normal), ...findPhones(normal)])]
 }
 
-const isNumberLong = ({ length }: string) => length >= digitsMin && length <= digitsMax
+function isNumberLong(digits: string): boolean {
+  return digits.length >= digitsMin && digits.replace(/^(?:011|00)/, '').length <= digitsMax
+}
 
 /** The contacts in all contact fields, each once. All digits of the phone number are one too, with anything between them. */
 export function findContactsOf({ contactName, contactPhone, contactEmail }: ContactFields): string[] {
   const found = [contactName, contactPhone, contactEmail].flatMap((text) => (text ? findContacts(text) : []))
-  const whole = digitsOf(contactPhone ?? '')
-  return [...new Set(isNumberLong(whole) ? [...found, withoutOne(whole)] : found)]
+  const whole = digitsOf(normalText(contactPhone ?? ''))
+  return [...new Set(isNumberLong(whole) ? [...found, numberOf(whole)] : found)]
 }
+
+const wrapped = /^(?:[^<>@]*<([^<>]*)>|"([^"]*)"|'([^']*)'|“([^“”]*)”)$/
+const extension = /\s*(?:ext(?:ension)?|x|#)\.?\s*\d{1,6}$/
 
 /** The contact in `text`, if it is an e-mail address or a phone number with or without an extension; undefined for any other text. */
 export function parseContact(text: string): string | undefined {
-  const given = text.trim().replace(/^(?:mailto|tel):/i, '')
+  const normal = normalText(text).trim()
+  const inside = wrapped.exec(normal)?.slice(1).find((found) => found !== undefined) ?? normal
+  const given = inside.trim().replace(/^(?:mailto|tel|sms|callto):\s*/, '')
   if (given.includes('@')) {
-    const [email, ...others] = findPlainEmails(given)
-    return others.length === 0 && email === given.toLowerCase() ? email : undefined
+    const address = given.replace(/\?.*$/s, '').replace(/\.$/, '')
+    const [email, ...others] = findPlainEmails(address)
+    return others.length === 0 && email === address ? email : undefined
   }
-  const number = given.replace(/\s*(?:ext(?:ension)?|x|#)\.?\s*\d{1,6}$/i, '').replace(/^\+/, '')
+  const number = given.replace(extension, '').replace(/^\+/, '')
   const digits = digitsOf(number)
-  return plainRun.test(number) && isNumberLong(digits) ? withoutOne(digits) : undefined
+  if (!isNumberLong(digits)) return undefined
+  const isOne = plainRun.test(number) || (!/\p{L}/u.test(number) && numberOf(digits).length === localDigits)
+  return isOne ? numberOf(digits) : undefined
 }
 
 /** The columns with the contacts, in `lead_versions` and in the tables of an import, in the order of `contactFields`. */

@@ -7,6 +7,7 @@ import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
 import { type ContactFields, findContactsOf } from './contacts.ts'
 import { hashIdentifier, kindOfList, type ListKind } from './drop-format.ts'
+import { normalText } from './normal-text.ts'
 import { sha256 } from './staged-leads.ts'
 
 /** The bytes of a mark. */
@@ -64,8 +65,8 @@ export function marksOfFields(key: Buffer, fields: ContactFields, kinds: MarkKin
   if (!kinds.list) return marks
   const { contactEmail, contactPhone } = fields
   const whole = [
-    contactEmail ? listMarkOf(key, contactEmail, kindOfList.Email) : undefined,
-    contactPhone ? listMarkOf(key, contactPhone, kindOfList.Phone) : undefined,
+    contactEmail ? listMarkOf(key, normalText(contactEmail), kindOfList.Email) : undefined,
+    contactPhone ? listMarkOf(key, normalText(contactPhone), kindOfList.Phone) : undefined,
   ]
   return [...marks, ...whole.filter((one) => one !== undefined)]
 }

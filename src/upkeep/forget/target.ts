@@ -32,15 +32,12 @@ export interface Target {
   find(db: Database, which: RawBuilder<boolean>): Promise<MeantVersion[]>
 }
 
-/** SQL: whether `fields` may hold the contact (some that do not pass, too). */
+/** SQL: whether `fields` may hold the contact (some that do not pass, too): has its words, or its digits in their order. */
 function mayHold(contact: string): RawBuilder<boolean> {
-  const holds = contact.includes('@')
-    ? sql`position(${contact} in lower(fields collate "C")) > 0`
-    : // most fields lack these digits in this order, which is ten times faster to see
-      sql`fields like ${`%${[...contact].join('%')}%`}
-        and position(${contact} in regexp_replace(fields, '[^0-9]', '', 'g')) > 0`
-  // beyond ASCII only the process can tell
-  return sql`((${holds}) or octet_length(fields) <> length(fields))`
+  const words = contact.split(/[@.]/).map((word) => sql<boolean>`position(${word} in lower(fields collate "C")) > 0`)
+  const holds = contact.includes('@') ? sql.join(words, sql` and `) : sql`fields like ${`%${[...contact].join('%')}%`}`
+  // only the process reads what is encoded, or beyond ASCII
+  return sql`((${holds}) or octet_length(fields) <> length(fields) or fields ~ '[&%\\\\]')`
 }
 
 const contacts = sql.raw(contactColumns.map((name) => `t.${name}`).join(', '))
