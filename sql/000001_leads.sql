@@ -86,6 +86,7 @@ create table lead_versions (
 -- the statistics would keep contacts, also of listings that were erased
 alter table lead_versions alter json set statistics 0, alter kept set statistics 0, alter contact_name set statistics 0,
   alter contact_phone set statistics 0, alter contact_email set statistics 0;
+alter table leads alter search set statistics 0;
 
 create index lead_versions_superseded on lead_versions (superseded_at) where superseded_at is not null;
 -- finds all kept versions of a listing. A version enters this index only when a later one replaces it, so new listings cost

@@ -3,11 +3,10 @@
  * that stops with the command. Plans rely on the statistics, index-only scans on the visibility map, searches by words on a
  * short pending list of the index.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenDatabase } from './open.ts'
-import { type Connection, withTransaction } from './transaction.ts'
 
 const rowsWorthIt = 1_000
-const lockMsMax = 10_000
 
 /**
  * Vacuums and analyses `tables` (names of ours) unless few rows changed. Errors are ignored: the next command does it again.
@@ -17,19 +16,39 @@ export async function tidyTables(opened: OpenDatabase, tables: readonly string[]
   await opened.pool.query(`vacuum (analyze, skip_locked) ${tables.join(', ')}`).catch(() => {})
 }
 
-/** Vacuums `tables` so that deleted rows can no longer be read on disk, unless an older transaction may still see them. */
-export async function vacuumTables(opened: OpenDatabase, tables: readonly string[]): Promise<void> {
-  for (const table of tables) {
-    await opened.pool.query(`vacuum (index_cleanup on, skip_locked) ${table}`).catch(() => {})
-  }
-}
+/** A table that is locked just now is tried so often, with a pause between. */
+const lockTriesMax = 25
+const lockPauseMs = 200
+/** SQLSTATE of the notice that a table was skipped. */
+const lockNotAvailable = '55P03'
 
 /**
- * Makes the statistics of `tables` anew, which have values of deleted rows until then. It waits for an analysis under way, which may have
- * read these rows.
+ * Vacuums `tables` so that deleted rows can no longer be read on disk, unless an older transaction may still see them. Returns those that
+ * it had to leave out: others lock them, or the database failed.
  */
-export async function analyseTables(opened: OpenDatabase, tables: readonly string[]): Promise<void> {
-  const work = (connection: Connection) =>
-    connection.query(`set local lock_timeout = ${lockMsMax}; analyze ${tables.join(', ')}`)
-  await withTransaction(opened, work).catch(() => {})
+export async function vacuumTables(opened: OpenDatabase, tables: readonly string[]): Promise<string[]> {
+  const left: string[] = []
+  for (const table of tables) if (!(await vacuumTable(opened, table).catch(() => false))) left.push(table)
+  return left
+}
+
+/** Whether it did; it does not wait in the line for the lock, where every other process would wait behind it. */
+async function vacuumTable({ pool }: OpenDatabase, table: string): Promise<boolean> {
+  for (let tries = 1; ; tries++) {
+    const connection = await pool.connect()
+    let isSkipped = false
+    const onNotice = ({ code }: { code: string | undefined }) => {
+      isSkipped ||= code === lockNotAvailable
+    }
+    connection.on('notice', onNotice)
+    try {
+      await connection.query(`vacuum (index_cleanup on, skip_locked) ${table}`)
+    } finally {
+      connection.off('notice', onNotice)
+      connection.release()
+    }
+    if (!isSkipped) return true
+    if (tries === lockTriesMax) return false
+    await sleep(lockPauseMs)
+  }
 }

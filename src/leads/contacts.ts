@@ -101,7 +101,11 @@ const extension = /\s*(?:ext(?:ension)?|x|#)\.?\s*\d{1,6}$/
 /** The contact in `text`, if it is an e-mail address or a phone number with or without an extension; undefined for any other text. */
 export function parseContact(text: string): string | undefined {
   const normal = normalText(text).trim()
-  const inside = wrapped.exec(normal)?.slice(1).find((found) => found !== undefined) ?? normal
+  const inside =
+    wrapped
+      .exec(normal)
+      ?.slice(1)
+      .find((found) => found !== undefined) ?? normal
   const given = inside.trim().replace(/^(?:mailto|tel|sms|callto):\s*/, '')
   if (given.includes('@')) {
     const address = given.replace(/\?.*$/s, '').replace(/\.$/, '')

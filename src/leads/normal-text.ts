@@ -6,8 +6,8 @@ import { decodeOnce, decodeRoundsMax } from '../base/decode-once.ts'
 
 const mayBeEncoded = /[&%\\]/
 const invisible = /[\p{Default_Ignorable_Code_Point}\p{Cf}\p{Me}]+/gu
-/** Digits of other scripts. Each script has its ten in a row, from a code that ends with 0 or 6 in hexadecimal. */
 const otherDigits = /(?![0-9])\p{Nd}/gu
+const isDigit = (code: number) => /\p{Nd}/u.test(String.fromCodePoint(code))
 /** A run of blanks is consumed whole, or each of its characters is tried as its beginning. */
 const blanksAroundAt = /\s+@?|@\s+/g
 const spelledAt = /[([{<]\s{0,3}at\s{0,3}[)\]}>]/g
@@ -15,11 +15,12 @@ const spelledDot = /\s{0,3}[([{<]\s{0,3}(?:dot|\.)\s{0,3}[)\]}>]\s{0,3}/g
 /** `+44 (0)20`: the zero is not dialled. */
 const trunkZero = /\(\s{0,3}0\s{0,3}\)/g
 
+/** Each script has its ten digits in a row; two scripts may stand next to each other. */
 function toAsciiDigit(digit: string): string {
   const code = digit.codePointAt(0) as number
-  const nibble = code & 15
-  const startsAtZero = /\p{Nd}/u.test(String.fromCodePoint(code - nibble))
-  return String(startsAtZero ? nibble : nibble - 6)
+  let first = code
+  while (isDigit(first - 1)) first--
+  return String((code - first) % 10)
 }
 
 function decodeAll(text: string): string {

@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { findContacts, findContactsOf, parseContact } from '../../src/leads/contacts.ts'
+import { normalText } from '../../src/leads/normal-text.ts'
+import { email, emailSpellings, phone as number, others, phoneSpellings } from '../support/contact-spellings.ts'
 
 const phone = '5125550143'
 const other = '5125550199'
@@ -151,4 +153,36 @@ test('an e-mail address is found with quotes, bullets or a query around it, and 
     assert.equal(parseContact(text), text)
     assert.equal(findContacts(text)[0], text)
   }
+})
+
+// Full-width letters, `[at]`, `00` or a zero-width blank made another contact: an erasure left the listing.
+test('each spelling that a person reads as a contact is that contact, alone and within a text', () => {
+  for (const [spellings, contact] of [
+    [phoneSpellings, number],
+    [emailSpellings, email],
+  ] as const) {
+    for (const spelling of spellings) {
+      assert.equal(parseContact(spelling), contact, spelling)
+      for (const text of [spelling, `Jane Doe, ${spelling}, agent`, `${spelling}\nafter 9 am`]) {
+        assert.ok(findContacts(text).includes(contact), text)
+      }
+    }
+  }
+  for (const text of others) {
+    const found = [...findContacts(text), parseContact(text)]
+    assert.ok(!found.includes(number) && !found.includes(email), text)
+  }
+})
+
+test('a digit of any script is that digit', () => {
+  const scripts = new Map<number, string>()
+  for (let code = 0x80; code < 0x20000; code++) {
+    const digit = String.fromCodePoint(code)
+    if (!/\p{Nd}/u.test(digit)) continue
+    // each script has its ten in a row, from 0 to 9
+    const first = [...scripts.keys()].find((start) => code < start + 10) ?? code
+    scripts.set(first, (scripts.get(first) ?? '') + normalText(digit))
+  }
+  assert.ok(scripts.size > 60)
+  assert.deepEqual([...new Set(scripts.values())], ['0123456789'])
 })

@@ -17,6 +17,7 @@ import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
 import { valueOrInput } from '../input.ts'
 import { startProgress } from '../progress.ts'
+import { tellUntidied } from '../untidied.ts'
 import { tellForgotten, tellResponse } from './forget-view.ts'
 
 interface ForgetOptions {
@@ -92,15 +93,18 @@ async function forgetAndTell(
       onAway: () => io.log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
     })
     progress.stop()
-    const { sent, list, ...counts } = forgotten
+    const { sent, list, untidied, ...counts } = forgotten
+    if (untidied.length > 0) io.log.warn(tellUntidied(untidied))
     if (list?.rejected) io.log.warn(tellRejected(list.rejected, [...rejected]))
-    const shown = { dryRun, ...list, ...counts, sent: sent.count, sentComplete: sent.complete }
+    const tables = untidied.length > 0 ? { untidied } : {}
+    const shown = { dryRun, ...list, ...counts, ...tables, sent: sent.count, sentComplete: sent.complete }
     await io.out.result({ type: 'forget', ...shown }, () => tellForgotten(io, forgotten, dryRun))
     if (response !== undefined && !stop.signal.aborted && 'files' in wanted) {
       await respond(io, opened, response, wanted.files)
     }
     const isFound = list !== undefined ? list.rejected === 0 : forgotten.versions > 0
-    return stop.exitCode ?? (isFound && forgotten.underWay === 0 ? 0 : 1)
+    const isDone = forgotten.underWay === 0 && untidied.length === 0
+    return stop.exitCode ?? (isFound && isDone ? 0 : 1)
   } catch (error) {
     if (!stop.signal.aborted) throw error
     const done = 'It was stopped in the middle: run the command again to erase the rest. Imports refuse it already.'

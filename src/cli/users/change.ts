@@ -20,6 +20,7 @@ import type { AtDatabase, ExitCode } from '../describe.ts'
 import { sendPush } from '../push/push.ts'
 import type { PushNeed, PushSetting } from '../push/settings.ts'
 import { writeTold } from '../told-platforms.ts'
+import { tellUntidied } from '../untidied.ts'
 import { changeGiven, checkGiven } from './given.ts'
 
 /** One run sends so many subscription pushes. */
@@ -156,7 +157,8 @@ export async function forget(
     const stop = io.stops.listen(() => {})
     const onWait = () => io.log.info('An import of users is under way: waiting for it.')
     const counts = { forgotten: 0, already: 0, unknown: 0 }
-    return await changeGiven(io, given, {
+    let untidied: string[] = []
+    const code = await changeGiven(io, given, {
       find: async (email) => readEmail(email),
       counts,
       async work(email, isSingle) {
@@ -174,10 +176,12 @@ export async function forget(
       },
       async atEnd(isSingle) {
         await endAndTell(io, opened, isSingle)
-        await clearUpForgotten(opened)
+        untidied = await clearUpForgotten(opened)
+        if (untidied.length > 0) io.log.warn(tellUntidied(untidied))
         await tellLater(io, keepsOut)
       },
     })
+    return Math.max(code, Math.min(untidied.length, 1))
   })
 }
 

@@ -8,7 +8,7 @@ import { eraseWaitMsMax, listingsPerErasureMax } from '../../base/limits.ts'
 import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { OpenDatabase } from '../../db/open.ts'
-import { analyseTables, tidyTables, vacuumTables } from '../../db/tidy.ts'
+import { tidyTables, vacuumTables } from '../../db/tidy.ts'
 import { type Connection, kyselyOn, withTransaction } from '../../db/transaction.ts'
 import { eraseAnswersWith } from '../../deliveries/answers.ts'
 import { countEnded, endDeliveries, findUnderWay } from '../../deliveries/erased-deliveries.ts'
@@ -72,6 +72,8 @@ export interface Forgotten {
   anew: number
   /** Attempts with the listings that are still under way after the wait. */
   underWay: number
+  /** Tables that could not be vacuumed: their deleted rows can still be read on disk. */
+  untidied: string[]
   sent: Sent
 }
 
@@ -112,10 +114,9 @@ class Forgetting {
     options.onPhase?.('clearing up')
     // of deliveries that ended between the look for answers and the end of the erasure
     await rideOut(() => eraseAnswersWith(opened.db, (id) => totals.versionIds.has(id)), onAway)
-    await vacuumTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions', 'triggers'])
-    await analyseTables(opened, ['leads'])
+    const untidied = await vacuumTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions', 'triggers'])
     const sent = await this.countSent(totals)
-    return toForgotten({ newlyRefused, list }, totals, underWay, sent)
+    return { ...toForgotten({ newlyRefused, list }, totals, underWay, sent), untidied }
   }
 
   /** Counts what a run would take. */
@@ -222,7 +223,7 @@ function toForgotten(
   underWay = 0,
   sent: Sent = { count: 0, complete: true },
 ): Forgotten {
-  return { ...refused, listings, redacted, versions, triggers, ended, anew, underWay, sent }
+  return { ...refused, listings, redacted, versions, triggers, ended, anew, underWay, untidied: [], sent }
 }
 
 /**
