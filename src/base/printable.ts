@@ -20,6 +20,10 @@ export const notPlainToSee = {
 }
 
 const each = new RegExp(unprintable, 'gu')
+const unseen = /[\p{Bidi_Control}\p{Default_Ignorable_Code_Point}]/gu
+
+/** Without what is shown as nothing, so that texts that look alike are one. */
+export const withoutUnseen = (text: string): string => text.replace(unseen, '')
 
 /** Shown, not obeyed. JSON stays JSON with the same meaning. */
 export const spellOut = (text: string): string => text.replace(each, spell)

@@ -10,6 +10,8 @@ const otherDigits = /(?![0-9])\p{Nd}/gu
 const isDigit = (code: number) => /\p{Nd}/u.test(String.fromCodePoint(code))
 /** A run of blanks is consumed whole, or each of its characters is tried as its beginning. */
 const blanksAroundAt = /\s+@?|@\s+/g
+/** The three below in one look, since few texts have any. */
+const isSpelled = /[([{<]\s{0,3}(?:at|dot|\.|0)\s{0,3}[)\]}>]/
 const spelledAt = /[([{<]\s{0,3}at\s{0,3}[)\]}>]/g
 const spelledDot = /\s{0,3}[([{<]\s{0,3}(?:dot|\.)\s{0,3}[)\]}>]\s{0,3}/g
 /** `+44 (0)20`: the zero is not dialled. */
@@ -35,7 +37,10 @@ export function normalText(text: string): string {
   const folded = /[^\0-\x7f]/.test(plain)
     ? plain.normalize('NFKC').replace(invisible, '').replace(otherDigits, toAsciiDigit)
     : plain
-  const lower = folded.toLowerCase().replace(spelledAt, '@').replace(spelledDot, '.').replace(trunkZero, '')
+  const cased = folded.toLowerCase()
+  const lower = isSpelled.test(cased)
+    ? cased.replace(spelledAt, '@').replace(spelledDot, '.').replace(trunkZero, '')
+    : cased
   return lower.includes('@')
     ? lower.replace(blanksAroundAt, (found) => (found.includes('@') ? '@' : found)).replace(/@\s+/g, '@')
     : lower

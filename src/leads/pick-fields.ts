@@ -140,6 +140,7 @@ export class FieldPicker {
     this.unread = []
     const patch = record.cells ? this.pickCells(record.cells) : this.pickKeys(record.value)
     if (!patch) return { path: '', message: 'is no JSON object' }
+    if (typeof patch.href === 'string') patch.href = patch.href.trim()
     if (record.cells && !isUrl(patch.href))
       refuseOtherHeader(this.header?.names ?? [], record.cells, {
         key: this.hrefColumn,

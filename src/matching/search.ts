@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { radiusMilesMax } from '../base/limits.ts'
 import { isCityKey } from '../places/city-keys.ts'
 import { centreOf, type Point } from '../places/distance.ts'
-import { parsePlace } from '../places/parse-place.ts'
+import { looksLikePlace, parsePlace, several } from '../places/parse-place.ts'
 import { findCodesWithin, type Places } from '../places/places.ts'
 import { keyAbroad, postalKey } from '../places/postal-key.ts'
 import { queryWords } from './words.ts'
@@ -34,6 +34,8 @@ export interface ResolvedSearch {
   homeKey: string
   /** Whether a text without a place has a radius, which does not change what it matches. */
   radiusIgnored: boolean
+  /** Whether a text without a place looks like one, such as `Sandy Sprigs, GA`. */
+  placeUnknown: boolean
 }
 
 /** A query that cannot match anything, with the reason. */
@@ -41,11 +43,16 @@ export interface RefusedSearch {
   refused: string
 }
 
-function build(places: string[] | null, words: string | null, place: string, radiusIgnored = false): ResolvedSearch {
+function build(
+  places: string[] | null,
+  words: string | null,
+  place: string,
+  { radiusIgnored = false, placeUnknown = false } = {},
+): ResolvedSearch {
   const kind = places === null ? 'words' : words === null ? 'place' : 'both'
   const meaning = JSON.stringify([kind, places, words])
   const meaningSha256 = createHash('sha256').update(meaning).digest()
-  return { kind, places, words, meaningSha256, homeKey: place, radiusIgnored }
+  return { kind, places, words, meaningSha256, homeKey: place, radiusIgnored, placeUnknown }
 }
 
 /** The place that a query names. */
@@ -76,12 +83,14 @@ function findHomeKey(places: Places, { codes, centre }: NamedPlace): string {
   return centre && isCityKey(key) ? (findCodesWithin(places, centre, milesNearby)[0] ?? key) : key
 }
 
-/** Pure. Refuses a radius outside 0 to 100 miles, a text without a word to search for, a postal code without any character. */
+/** Pure. Refuses a radius outside 0 to 100 miles, a text without a word to search for, a postal code without any character, several of them. */
 export function resolveSearch(places: Places, query: QueryToResolve): ResolvedSearch | RefusedSearch {
   const { type, value, radius } = query
   if (!(radius >= 0 && radius <= radiusMilesMax)) {
     return { refused: `has a radius that is not from 0 to ${radiusMilesMax} miles` }
   }
+  const held = several(places, value)
+  if (held) return { refused: `holds several ${held}: write a query for each (in CSV a line each)` }
   const named = findNamedPlace(places, query)
   if (!named && type === 'zipcode') return { refused: 'has no postal code' }
   const words = queryWords(named ? named.words : value) || null
@@ -93,5 +102,5 @@ export function resolveSearch(places: Places, query: QueryToResolve): ResolvedSe
     return build(keys, words, findHomeKey(places, named))
   }
   if (words === null) return { refused: 'has no word to search for: only signs, or words like "the"' }
-  return build(null, words, '', radius > 0)
+  return build(null, words, '', { radiusIgnored: radius > 0, placeUnknown: looksLikePlace(value) })
 }

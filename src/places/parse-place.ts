@@ -88,13 +88,52 @@ function parseZipEnd(places: Places, text: string): ParsedPlace | undefined {
   return { ...found, words: stateAlone ? '' : before.replace(/[\s,;]+$/, '') }
 }
 
-/** The place at the end of `text`; undefined if the text ends with no place, so that the whole text is words. */
-export function parsePlace(places: Places, text: string): ParsedPlace | undefined {
-  const plain = text
+const code = String.raw`(?:\d{5}(?:-\d{4}(?!\d))?|[a-z]\d[a-z](?: ?\d[a-z]\d)?)`
+const between = String.raw`(?:\s*[,;/|&+–—-]\s*(?:and|or)?\s*|\s+(?:and\s+|or\s+|to\s+)?)`
+const codesAtEnd = new RegExp(`(?:^|[\\s,;(])(${code}(?:${between}${code})+)$`, 'i')
+const shortCodes = /^\d{3,5}(?:\s*[,;/|&+]\s*\d{3,5})+$/
+const endOfOne = /(?:[\s,;/|&+]+|\s(?:and|or))+$/i
+/** The state of a place that other words follow must be sure to be one: after a comma, or in upper case. */
+const surelyState = /,\s*[^,]+$|[A-Z]\.?[A-Z]\.?$/
+
+/**
+ * What a value holds several of (contract 4.18): postal codes, or places with their states; undefined for one or none. Codes among words
+ * count if they are in the table: other numbers have five digits too.
+ */
+export function several(places: Places, value: string): 'postal codes' | 'places' | undefined {
+  const plain = toPlain(value)
+  if (wholeZip.test(plain)) return undefined
+  if (shortCodes.test(plain)) return 'postal codes'
+  const [, codes = ''] = codesAtEnd.exec(plain) ?? []
+  const keys = (codes.match(new RegExp(code, 'gi')) ?? []).map((found) => postalKey(found) ?? '')
+  const isAll = codes === plain
+  if (new Set(keys).size > 1 && (isAll || keys.every((key) => places.has(key)))) return 'postal codes'
+  const last = parsePlace(places, value)
+  const before = last?.words.replace(endOfOne, '') ?? ''
+  const other = surelyState.test(before) || wholeZip.test(before) ? parsePlace(places, before) : undefined
+  // `78704 Austin, TX` is one
+  return other && !other.codes.some((found) => last?.codes.includes(found)) ? 'places' : undefined
+}
+
+/** Whether a text that names no known place reads like one: it ends with a state after a comma, or with its code after a few words. */
+export function looksLikePlace(text: string): boolean {
+  const plain = toPlain(text).replace(trailingCountry, '')
+  return readStateEnds(plain).some(({ before, comma, named }) => {
+    const words = before.split(' ').length
+    return before !== '' && (comma || (!named && words <= 4 && /[A-Z]\.?[A-Z]\.?$/.test(plain)))
+  })
+}
+
+const toPlain = (text: string) =>
+  text
     .normalize('NFKC')
     .replace(/\s+/g, ' ')
     .trim()
     .replace(/[\s,;]+$/, '')
+
+/** The place at the end of `text`; undefined if the text ends with no place, so that the whole text is words. */
+export function parsePlace(places: Places, text: string): ParsedPlace | undefined {
+  const plain = toPlain(text)
   const key = wholeZip.test(plain) ? postalKey(plain) : undefined
   const entry = places.find(key ?? '')
   if (key && (entry || /^\d{5}/.test(plain))) return { words: '', codes: [key], entries: entry && [entry] }

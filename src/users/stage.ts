@@ -1,5 +1,6 @@
 /** Reads the records of a users file and copies them into the staging table, bad ones with their problem. */
 import { LRUCache } from 'lru-cache'
+import { plural } from '../base/amounts.ts'
 import { copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { type RefusedSearch, type ResolvedSearch, resolveSearch } from '../matching/search.ts'
@@ -33,6 +34,9 @@ export class Resolver {
     this.places = places
   }
 
+  /** How many text queries so far look like a place and name none that is known, and the first of them. */
+  readonly unknownPlaces: { count: number; example: string } = { count: 0, example: '' }
+
   resolve(query: Query, radius = query.radius): ResolvedSearch | RefusedSearch {
     const { type, value } = query
     const key = `${type} ${radius} ${value}`
@@ -54,6 +58,7 @@ export class Resolver {
       const search = this.resolve(query, 0)
       if ('refused' in search) return { path: `queries[${at}].value`, message: search.refused }
       homeKey ||= search.homeKey
+      if (search.placeUnknown && this.unknownPlaces.count++ === 0) this.unknownPlaces.example = query.value
     }
     return { homeKey }
   }
@@ -106,6 +111,9 @@ function toStaged(
   }
 }
 
+const describeUnknown = (count: number, example: string) =>
+  `${plural(count, 'text query')} like ${JSON.stringify(example)} ${count === 1 ? 'looks' : 'look'} like a place, but no such place is known: only listings with all these words match`
+
 /** Copies the records of `file` into `staged_users`. Throws `failed` where the file is broken off. */
 export async function stageUsers(
   connection: Connection,
@@ -113,6 +121,8 @@ export async function stageUsers(
   options: StageUsersOptions,
 ): Promise<StagedUsers> {
   const reader = new UserReader(options)
+  const { unknownPlaces } = options.resolver
+  const unknownBefore = unknownPlaces.count
   const tell = (notes: string[]) => {
     for (const note of notes) options.onNote?.(note)
   }
@@ -136,6 +146,8 @@ export async function stageUsers(
       options.signal?.throwIfAborted()
     }
     tell(reader.finish())
+    const unknown = unknownPlaces.count - unknownBefore
+    if (unknown > 0) tell([describeUnknown(unknown, unknownPlaces.example)])
   })
   if (format === 'csv') staged = await gatherLines(connection, options.signal)
   const lack = reader.withoutKeys

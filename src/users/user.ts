@@ -3,7 +3,7 @@
 import * as z from 'zod'
 import { formatPath } from '../base/errors.ts'
 import { emailCharsMax, queriesPerUserMax, receiverKeyCharsMax } from '../base/limits.ts'
-import { isPlainToSee, notPlainToSee } from '../base/printable.ts'
+import { isPlainToSee, notPlainToSee, withoutUnseen } from '../base/printable.ts'
 import { isPostalCode } from '../places/postal-key.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { findSameHash, type Query, queryHash, queryTypeSchema, queryValueSchema, radiusSchema } from './query.ts'
@@ -20,10 +20,13 @@ export interface UserPatch {
 /** Catches typing errors, and formulas of a spreadsheet; whether the mailbox exists is not checked. */
 const emailPattern = /^(?!=)[^\s@\p{Cc}\p{Cs}"(),:;<>[\]\\]+@[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}.-]*[\p{L}\p{N}\p{M}])?$/u
 
-/** An e-mail address, which it turns into lower case. */
+/** The form in which an e-mail is stored (contract 4.18): in lower case, without what nobody sees and blanks around it. */
+export const normaliseEmail = (email: string): string => withoutUnseen(email).trim().toLowerCase()
+
+/** An e-mail address, which it turns into its normal form. */
 export const emailSchema = z
   .string({ error: 'must be text' })
-  .toLowerCase()
+  .overwrite(normaliseEmail)
   .refine(isPlainToSee, notPlainToSee)
   .refine((text) => emailPattern.test(text), { error: 'must be an e-mail address' })
   .refine((text) => text.length <= emailCharsMax || [...text.slice(0, 2 * emailCharsMax + 1)].length <= emailCharsMax, {

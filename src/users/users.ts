@@ -9,6 +9,7 @@ import { isErased } from '../leads/erasures.ts'
 import { receiverKeyOf } from '../secrets/cipher.ts'
 import type { Vault } from '../secrets/vault.ts'
 import type { Query } from './query.ts'
+import { normaliseEmail } from './user.ts'
 
 /** A user, and the state of their subscription. */
 export interface FoundUser {
@@ -21,8 +22,6 @@ export interface FoundUser {
 /** SQL: whether a subscription push is owed to the user `u` and not begun. */
 export const isPushOwed = sql<boolean>`(u.subscribed and exists (
   select from subscription_pushes o where o.user_id = u.id and o.owed_at is not null offset 0))`
-
-export const normaliseEmail = (email: string) => email.trim().toLowerCase()
 
 /** Finds a user by e-mail, in any case. Throws `usage` if there is no such user. */
 export async function findUser(db: Database, email: string): Promise<FoundUser> {
@@ -72,22 +71,34 @@ export interface ListedUser {
 }
 
 const usersPerPage = 1_000
+/** Their order is no index's: each look reads all users. */
+const usersPerLook = 50_000
 
-/** All users in the order of their e-mails, page by page. */
+async function findNext(db: Database, last: string): Promise<{ id: number; email: string }[]> {
+  const { rows } = await rideOut(() =>
+    sql<{ id: number; email: string }>`
+      select id, email from users where email collate "C" > ${last} order by email collate "C" limit ${usersPerLook}
+    `.execute(db),
+  )
+  return rows
+}
+
+/** All users in the order of the bytes of their e-mails, page by page. */
 export async function* listUsers(db: Database): AsyncGenerator<ListedUser[]> {
-  let last = ''
-  for (;;) {
-    const { rows } = await rideOut(() =>
-      sql<ListedUser>`
-        select u.email, u.subscribed, coalesce((
-          select json_agg(json_build_object('type', q.type, 'value', q.value, 'radius', q.radius) order by q.position)
-          from queries q where q.user_id = u.id), '[]') as queries
-        from users u where u.email > ${last} order by u.email limit ${usersPerPage}
-      `.execute(db),
-    )
-    yield rows
-    if (rows.length < usersPerPage) return
-    last = rows.at(-1)?.email ?? ''
+  for (let next = await findNext(db, ''); next.length > 0; next = await findNext(db, next.at(-1)?.email ?? '')) {
+    for (let at = 0; at < next.length; at += usersPerPage) {
+      const ids = next.slice(at, at + usersPerPage).map(({ id }) => id)
+      const { rows } = await rideOut(() =>
+        sql<ListedUser>`
+          select u.email, u.subscribed, coalesce((
+            select json_agg(json_build_object('type', q.type, 'value', q.value, 'radius', q.radius) order by q.position)
+            from queries q where q.user_id = u.id), '[]') as queries
+          from users u where u.id = any (${ids}) order by u.email collate "C"
+        `.execute(db),
+      )
+      yield rows
+    }
+    if (next.length < usersPerLook) return
   }
 }
 

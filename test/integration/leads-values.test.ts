@@ -148,3 +148,15 @@ test('an erased contact or URL keeps a bad record from being told, also where JS
     [6],
   )
 })
+
+// Blanks around it rejected the listing.
+test('blanks around an href are cut; what nobody sees within it rejects the record', async (t) => {
+  const opened = await (await createDatabase(t)).open()
+  const { summary } = await importRecords(opened, [
+    { ...listing('blanks'), href: ` \t${hrefOf('blanks')}\n` },
+    { ...listing('unseen'), href: `${hrefOf('un')}\u200bseen` },
+    { ...listing('hyphen'), href: `${hrefOf('hy')}\u00adphen` },
+  ])
+  assert.deepEqual([summary.inserted, summary.rejected], [1, 2])
+  assert.equal((await importRecords(opened, [listing('blanks')])).summary.unchanged, 1)
+})

@@ -215,3 +215,39 @@ test('standard input is CSV by its first bytes', async () => {
   assert.equal(outcome.summary.inserted, 1)
   assert.deepEqual(await valuesOf('stdin'), ['pool, "large"'])
 })
+
+// They went in without a word, and matched next to nothing.
+test('a value that holds several codes or places rejects its user; a place that nobody knows is told with an example', async () => {
+  const notes: string[] = []
+  const lines = [
+    'several-1@example.com,k1,,,"78704, 78705",5',
+    'several-2@example.com,k2,,,"Austin, TX; Dallas, TX",5',
+    'unknown-1@example.com,k3,,,"Sandy Sprigs, GA",5',
+    'unknown-2@example.com,k4,,,"Austn, TX",5',
+    'known@example.com,k5,,,"Austin, TX",5',
+  ]
+  const file = writeInput('several.csv', `${[head, ...lines].join('\n')}\n`)
+  const rejected: Rejected[] = []
+  const onNote = (note: string) => void notes.push(note)
+  const { summary } = await importUsers(opened, [file], { onNote, onRejected: (one) => void rejected.push(one) })
+  assert.deepEqual([summary.inserted, summary.rejected], [3, 2])
+  assert.deepEqual(
+    rejected.map(({ path, message }) => [path, message.replace(/:.*/, '')]),
+    [
+      ['value', 'holds several postal codes'],
+      ['value', 'holds several places'],
+    ],
+  )
+  const [note = ''] = notes.filter((each) => each.includes('place'))
+  assert.match(note, /2 text queries like "Sandy Sprigs, GA" look like a place/)
+})
+
+test('users are listed in the order of the bytes of their e-mails', async () => {
+  await importLines(['b-a@example.com,k,,,,', 'ba@example.com,k,,,,', 'b_a@example.com,k,,,,'])
+  const listed: string[] = []
+  for await (const page of listUsers(opened.db)) listed.push(...page.map((user) => user.email))
+  assert.deepEqual(
+    listed,
+    listed.toSorted((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other))),
+  )
+})

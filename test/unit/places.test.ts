@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { test } from 'node:test'
 import { centreOf, distanceMiles } from '../../src/places/distance.ts'
-import { parsePlace } from '../../src/places/parse-place.ts'
+import { looksLikePlace, parsePlace, several } from '../../src/places/parse-place.ts'
 import { findCodesWithin } from '../../src/places/places.ts'
 import { places } from '../support/places.ts'
 
@@ -216,4 +216,47 @@ test('the codes within a radius are those that a comparison with every code find
     assert.ok(findCodesWithin(places, centre, near.miles + 1e-6).includes(near.code))
     assert.ok(!findCodesWithin(places, centre, near.miles - 1e-6).includes(near.code))
   }
+})
+
+// Several codes in one cell went in without a word, and matched next to nothing.
+test('a value that holds several postal codes, or several places with their states, is told from one that holds one', () => {
+  const values = {
+    'postal codes': [
+      ...['78704, 78705', '78704 78705', '78704;78705', '78704/78705', '78704 and 78705', '78704-78710', '501, 544'],
+      ...['K1A 0B1, M5V 2T6', 'K1A M5V', 'pool 78704 78705', 'homes in 78704 or 78705', '10115, 10117'],
+    ],
+    places: [
+      ...['Austin, TX; Dallas, TX', 'Austin, TX and Dallas, TX', 'Austin TX, Dallas TX', 'Austin, TX, Dallas, TX'],
+      ...['Austin, TX Dallas, TX', 'Austin, Texas / Dallas, Texas', 'Austin, TX or 10001'],
+    ],
+    undefined: [
+      ...['78704', '78704-1234', '78704 1234', '787041234', 'K1A 0B1', 'K1A0B1', '78704,', '78704, 78704', 'TX 78704'],
+      ...['Austin, TX', 'Austin, TX 78704', '78704 Austin, TX', '12345 Main St, Austin, TX 78704', 'pool 3000 78704'],
+      ...[
+        'pool Austin, TX',
+        'New York, New York, NY',
+        'Kansas City, Kansas City, MO',
+        'plan 10000 78704',
+        'pool, garage',
+      ],
+    ],
+  }
+  for (const [held, texts] of Object.entries(values)) {
+    for (const text of texts) assert.equal(String(several(places, text)), held, text)
+  }
+})
+
+test('a text that ends with a state looks like a place; words that are also codes of states do not', () => {
+  for (const text of ['Sandy Sprigs, GA', 'Austn TX', 'austn, texas', 'Atlantis, Ontario', 'Austn, TX, USA'])
+    assert.ok(looksLikePlace(text), text)
+  for (const text of [
+    'pool',
+    'pool, garage',
+    'cozy home or',
+    'ask me',
+    'TX',
+    'Lake Michigan',
+    'a quiet street and a view in TX',
+  ])
+    assert.ok(!looksLikePlace(text), text)
 })

@@ -6,6 +6,7 @@ import type { ExplainedDelivery } from '../../inspect/explain/deliveries.ts'
 import type { Explanation } from '../../inspect/explain/explain.ts'
 import type { ExplainedQuery } from '../../inspect/explain/queries.ts'
 import { adviseOn, tellSteps } from '../../inspect/status/advise-on.ts'
+import { looksLikePlace } from '../../places/parse-place.ts'
 
 type Time = (at: Date) => string
 
@@ -69,6 +70,7 @@ function tellQuery(query: ExplainedQuery, explanation: Explanation): string {
   const what = [
     ...(kind === 'words' ? [] : [describePlace(query, postalKey)]),
     ...(words.length > 0 ? [describeWords(query)] : []),
+    ...(kind === 'words' && looksLikePlace(value) ? ['it looks like a place, but no such place is known'] : []),
     ...(kind === 'words' && radius > 0 ? ['the radius means nothing without a place'] : []),
   ]
   const outcome = matches ? describeRank(query, explanation) : 'It does not match'

@@ -108,7 +108,10 @@ export class QueryCheck {
     const isCurrent = stored !== undefined && stored.resolver >= resolverVersion
     if (!stored || (isCurrent && stored.meaning !== search.meaningSha256.toString('hex')))
       add('problem', [], 'is stored with the search of another query', importAgain)
-    if (search.radiusIgnored) {
+    if (search.placeUnknown) {
+      const what = 'looks like a place, but no such place is known: only listings with all these words match'
+      add('note', ['value'], what, 'Check its spelling.')
+    } else if (search.radiusIgnored) {
       const toDo = 'Name a place with its state at the end, such as `pool Austin, TX`, to search around it.'
       add('note', ['radius'], 'is only passed on: the text names no place to search around', toDo)
     }
