@@ -107,7 +107,7 @@ export function several(places: Places, value: string): 'postal codes' | 'places
   const [, codes = ''] = codesAtEnd.exec(plain) ?? []
   const keys = (codes.match(new RegExp(code, 'gi')) ?? []).map((found) => postalKey(found) ?? '')
   const isAll = codes === plain
-  if (new Set(keys).size > 1 && (isAll || keys.every((key) => places.has(key)))) return 'postal codes'
+  if (keys.length > 1 && (isAll || keys.every((key) => places.has(key)))) return 'postal codes'
   const last = parsePlace(places, value)
   const before = last?.words.replace(endOfOne, '') ?? ''
   const other = surelyState.test(before) || wholeZip.test(before) ? parsePlace(places, before) : undefined
