@@ -44,7 +44,7 @@ async function checkWorlds(of: Kind, importing: Import, present: string): Promis
       if (isIn(world, key))
         assert.ok(there.has(key), `${key}: ${world.form} ${world.kind}\n${world.file.toString('latin1')}`)
   }
-  await fc.assert(fc.asyncProperty(worldsOf(of), check), { numRuns: worlds, endOnFailure: true })
+  await fc.assert(fc.asyncProperty(worldsOf(of), check), { numRuns: worlds, seed: 3, endOnFailure: true })
   assert.ok(held < files, 'some took somebody away')
 }
 

@@ -80,7 +80,7 @@ for (const [who, of] of Object.entries({ listing: listings, user: users })) {
           if (isIn(world, key))
             assert.ok(present.has(key), `${key}: ${world.form} ${world.kind}\n${world.file.toString('latin1')}`)
       }),
-      { numRuns: Number(process.env.SPOILT_FILES ?? 3_000) },
+      process.env.SPOILT_FILES ? { numRuns: Number(process.env.SPOILT_FILES) } : { numRuns: 3_000, seed: 3 },
     )
     // most name whom they are about: taking nobody away at all would keep the promise too
     assert.ok(held < files / 3, `${held} of ${files} files took nobody away`)

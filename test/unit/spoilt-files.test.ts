@@ -64,7 +64,7 @@ test('a spoilt record costs itself: all others go in with the values they have, 
         )
       }
     }),
-    { numRuns: Number(process.env.SPOILT_FILES ?? 3_000) },
+    process.env.SPOILT_FILES ? { numRuns: Number(process.env.SPOILT_FILES) } : { numRuns: 3_000, seed: 3 },
   )
   // most are read: refusing all of them would keep the promise too
   assert.ok(refused < files / 5, `${refused} of ${files} files were refused`)
