@@ -60,7 +60,7 @@ export async function registerHook(
       `.execute(transaction)
       const hasNew = triggers && (await replaceTriggers(transaction, same, triggers))
       const wasOff = on.numAffectedRows === 1n
-      return { hookId: same, isNew: false, wasOff, newTriggers: hasNew ? triggers : undefined, owed: false }
+      return { hookId: same, isNew: false, wasOff, owed: false, ...(hasNew && { newTriggers: triggers }) }
     }
     if (hooks >= hooksPerIntegrationMax) return 'too many'
     const inserted = await sql<{ id: string }>`
