@@ -128,7 +128,7 @@ function schemaOfField({ name, kind }: FieldDefinition): z.ZodType {
 export const importedHrefSchema = textSchema
   .refine(isPlainToSee, notPlainToSee)
   // of a cell whose first quote is lost, the other one is left
-  .refine((text) => !text.includes('"'), { error: 'holds a quote' })
+  .refine((text) => !text.trimEnd().endsWith('"'), { error: 'ends with a quote' })
   .pipe(hrefSchema)
 
 function deliveredSchemaOf(field: FieldDefinition): z.ZodType {
