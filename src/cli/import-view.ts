@@ -45,6 +45,8 @@ export interface ImportViewOptions {
   mapFile?: string
   /** What the records are of, and what names it. */
   of: { who: 'listing'; by: 'href' } | { who: 'user'; by: 'e-mail' }
+  /** Whether so many rejected records, of those read, are no failure; absent: none is. */
+  tolerate?: (rejected: number, read: number) => boolean
   /** Nothing is written: it says so first. */
   dryRun?: true | undefined
 }
@@ -159,9 +161,10 @@ export async function runImport(
     if (outcome.stopped) io.log.warn('The import was stopped: nothing of the file under way went in.')
     if (outcome.broken) throw brokenOff(outcome.broken, options.files.length > 1 && outcome.summary.read === 0)
     rejects?.finish()
-    const { rejected, unnamed = 0 } = outcome.summary
+    const { read, rejected, unnamed = 0 } = outcome.summary
+    const isTolerated = options.tolerate?.(rejected, read) ?? rejected === 0
     if (unnamed > 0) io.log.warn(describeUnnamed(unnamed, options.of))
-    return stop.exitCode ?? (rejected > 0 || unnamed > 0 ? 1 : 0)
+    return stop.exitCode ?? (isTolerated && unnamed === 0 ? 0 : 1)
   } finally {
     rejects?.close()
   }

@@ -6,6 +6,7 @@ import type { ReadOptions } from '../leads/pick-fields.ts'
 import { buildNulls } from '../leads/read-value.ts'
 import { parseWhere } from '../leads/where.ts'
 import { checkEncoding } from '../records/encoding.ts'
+import { readFiledOptions } from '../records/field-map.ts'
 import type { CommandThatFits } from '../records/lack.ts'
 import { type UserMap, userMaps } from '../users/field-map.ts'
 
@@ -23,12 +24,22 @@ interface RecordWays extends ReadOptions {
   encoding?: string
 }
 
+/** The encoding that the command, or else its map file names. Throws `usage`. */
+export function readEncoding({ encoding, mapFile }: RecordOptions): string | undefined {
+  const filed = mapFile === undefined ? [] : readFiledOptions(mapFile, ['encoding'])
+  const given = encoding ?? filed.at(-1)?.[1]
+  return given === undefined ? undefined : checkEncoding(given)
+}
+
 /** Throws `usage`. */
-function readWays(options: RecordOptions): RecordWays {
+function readWays({ mapFile, ...options }: RecordOptions): RecordWays {
+  const filed = mapFile === undefined ? [] : readFiledOptions(mapFile, ['null', 'where', 'encoding'])
+  const all = (name: 'null' | 'where') => filed.flatMap(([option, value]) => (option === name ? [value] : []))
+  const encoding = options.encoding ?? filed.findLast(([option]) => option === 'encoding')?.[1]
   return {
-    ...(options.encoding !== undefined && { encoding: checkEncoding(options.encoding) }),
-    where: parseWhere(options.where ?? []),
-    nulls: buildNulls(options.null ?? []),
+    ...(encoding !== undefined && { encoding: checkEncoding(encoding) }),
+    where: parseWhere([...all('where'), ...(options.where ?? [])]),
+    nulls: buildNulls([...all('null'), ...(options.null ?? [])]),
     strict: options.strict,
   }
 }

@@ -22,7 +22,7 @@ import type { RecordFile, RecordFormat } from '../records/read-records.ts'
 import { addUnread, type Example, UnreadableValues } from './examples.ts'
 import { type MergeOptions, mergeLeads } from './merge.ts'
 import type { ReadOptions } from './pick-fields.ts'
-import { recordPresent, type SourceOptions } from './sources.ts'
+import { findNearSources, recordPresent, type SourceOptions } from './sources.ts'
 import { type StageOptions, stageLeads } from './stage.ts'
 import { createStagingTables, presentLeads } from './staging-tables.ts'
 import { findUnplaced } from './unplaced.ts'
@@ -120,6 +120,9 @@ export async function importLeads(
   // asked of the pool: the import's own connection is busy with the copy
   const lexemes = known.rowCount === 0 ? new Lexemes(opened.pool) : undefined
   const cityKeys = await rideOut(() => findCityKeys(opened.db), options.onAway)
+  const near = source === undefined ? [] : await rideOut(() => findNearSources(opened.db, source.name), options.onAway)
+  if (source && near.length > 0)
+    options.onNote?.(`--source ${source.name} is a new source, beside ${near.join(' and ')}: is it another one?`)
   let unnamed = 0
   const onUnnamed = source?.complete ? (count: number) => (unnamed += count) : undefined
   const importing = { ...options, lexemes, cityKeys, onUnnamed }

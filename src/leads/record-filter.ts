@@ -3,7 +3,7 @@ import { LeadpushError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
 import { foldName, valueAt } from '../records/columns.ts'
 import { type LeadField, leadFields } from './lead.ts'
-import { textOfObject } from './read-value.ts'
+import { isNumberField, textOfObject } from './read-value.ts'
 import { type Condition, holds } from './where.ts'
 
 const fieldsByName = new Map(leadFields.map(({ name }) => [foldName(name), name as LeadField]))
@@ -22,7 +22,10 @@ export const isTaken = (
 ): boolean =>
   conditions.every((condition) => {
     const field = leadFieldOf(condition)
-    return holds([condition], () => textOf(field === undefined ? columnOf(condition) : fields[field]))
+    const value = field === undefined ? columnOf(condition) : fields[field]
+    // an unknown number goes out as 0
+    const isZero = field !== undefined && isNumberField(field) && textOf(value) === '' && condition.value === '0'
+    return isZero ? !condition.negated : holds([condition], () => textOf(value))
   })
 
 /** The value of a key of a JSON record: its own, without regard to case, or one below. Undefined if there is no such value. */

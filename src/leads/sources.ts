@@ -4,6 +4,8 @@
  */
 import { formatCount, plural } from '../base/amounts.ts'
 import { LeadpushError } from '../base/errors.ts'
+import { spellingDistance } from '../base/nearest.ts'
+import type { Database } from '../db/open.ts'
 import type { Connection } from '../db/transaction.ts'
 
 /** The source of the listings of an import. */
@@ -17,6 +19,8 @@ export interface SourceOptions {
   maxLeadAgeMs: number
 }
 
+/** Of names that differ in more than a fifth nobody takes one for the other. */
+const nearMax = 0.2
 const nameForm = /^[A-Za-z0-9._-]{1,50}$/
 
 /** Throws `usage` for a name that no source may have. */
@@ -25,6 +29,13 @@ export function checkSourceName(name: string): void {
   throw new LeadpushError('usage', `--source: ${JSON.stringify(name)} is no name of a source.`, {
     hint: 'A name has 1 to 50 letters (a to z), digits, dots, hyphens or underscores.',
   })
+}
+
+/** Other sources that are spelt like one that is new, the nearest first: a slip of the pen would make a source of its own. */
+export async function findNearSources(db: Database, name: string): Promise<string[]> {
+  const rows = await db.selectFrom('sources').select('name').orderBy('name').execute()
+  const names = rows.map((row) => row.name)
+  return names.includes(name) ? [] : names.filter((other) => spellingDistance(name, other) <= nearMax)
 }
 
 /** Keeps the `href`s of rejected records, before they are taken out of `staged_leads`: the file has their listings too. */

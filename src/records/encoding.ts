@@ -2,6 +2,7 @@
  * What the first bytes of a file say about it (contract 4.18): a mark of Unicode, or that it is no text at all; and its text as
  * UTF-8, which is all that the splitters know.
  */
+import { isAscii } from 'node:buffer'
 import { LeadpushError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
 import type { RecordFormat } from './record.ts'
@@ -97,6 +98,30 @@ const windows1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“
 const mended = (text: string) =>
   text.replace(/[\x80-\x9f]/g, (character) => windows1252[character.charCodeAt(0) - 0x80] as string)
 
+/** Tells bytes that are UTF-8 already: read in another encoding each name would be spoilt. */
+class Utf8Watch {
+  private readonly decoder = new TextDecoder('utf-8', { fatal: true })
+  private isUtf8 = true
+  private isBeyondAscii = false
+
+  look(chunk?: Buffer): void {
+    if (!this.isUtf8) return
+    this.isBeyondAscii ||= chunk !== undefined && !isAscii(chunk)
+    try {
+      this.decoder.decode(chunk, { stream: chunk !== undefined })
+    } catch {
+      this.isUtf8 = false
+    }
+  }
+
+  /** Throws `failed` where the bytes are UTF-8, and more than ASCII. */
+  check(encoding: string): void {
+    this.look()
+    if (!this.isUtf8 || !this.isBeyondAscii) return
+    throw new LeadpushError('failed', `it is in UTF-8, not in ${encoding}`, { hint: 'Import it without --encoding.' })
+  }
+}
+
 /**
  * The text of `chunks` as UTF-8. Throws `failed` where they are not `encoding`. In UTF-16 half a surrogate pair, which programs
  * leave that cut texts, becomes U+FFFD.
@@ -107,9 +132,14 @@ export async function* transcode(chunks: Chunks, encoding: string): Chunks {
     const text = chunk ? decoder.decode(chunk, { stream: true }) : decoder.decode()
     return Buffer.from(encoding === 'windows-1252' ? mended(text) : text)
   }
+  const watch = encoding.startsWith('utf-16') ? undefined : new Utf8Watch()
   try {
-    for await (const chunk of chunks) yield decode(chunk)
+    for await (const chunk of chunks) {
+      watch?.look(chunk)
+      yield decode(chunk)
+    }
     yield decode()
+    watch?.check(encoding)
   } catch (error) {
     if (!(error instanceof TypeError)) throw error
     throw new LeadpushError('failed', `it has bytes that are no ${encoding}`, { hint: 'Give another --encoding.' })

@@ -48,27 +48,17 @@ export class FieldMaps<Field extends string> {
     return map
   }
 
-  /** Parses the text of a map file, a line `FIELD=COLUMN` each. Throws `usage` with the file and the line. */
+  /** Parses the text of a map file, a line `FIELD=COLUMN` each; options are passed over. Throws `usage` with the file and the line. */
   parseFile(name: string, text: string): FieldMap<Field> {
     const map = new Map<Field, MappedColumn>()
-    for (const [at, line] of text.split(/\r\n|\n|\r/).entries()) {
-      const entry = withoutComment(line).trim()
-      const told = `${name}:${at + 1}`
-      if (entry !== '') this.add(map, entry, `--map-file ${told}`, told)
-    }
+    for (const { entry, told } of entriesOf(name, text))
+      if (!entry.startsWith('--')) this.add(map, entry, `--map-file ${told}`, told)
     return map
   }
 
   /** The map file `name`. Throws `usage` where it cannot be read or is wrong. */
   readFile(name: string): FieldMap<Field> {
-    let text: string
-    try {
-      text = readSmallFile(name)
-    } catch (error) {
-      const why = codeOf(error) === 'ENOENT' ? 'there is no such file' : `it cannot be read (${messageOf(error)})`
-      throw new LeadpushError('usage', `--map-file ${name}: ${why}`)
-    }
-    return this.parseFile(name, text)
+    return this.parseFile(name, readMapFile(name))
   }
 
   /** The options of a command as one map: `--map` wins over `--map-file`. Throws `usage`. */
@@ -76,6 +66,41 @@ export class FieldMaps<Field extends string> {
     const file: FieldMap<Field> = options.mapFile === undefined ? new Map() : this.readFile(options.mapFile)
     return new Map([...file, ...this.parse(options.map ?? [])])
   }
+}
+
+function readMapFile(name: string): string {
+  try {
+    return readSmallFile(name)
+  } catch (error) {
+    const why = codeOf(error) === 'ENOENT' ? 'there is no such file' : `it cannot be read (${messageOf(error)})`
+    throw new LeadpushError('usage', `--map-file ${name}: ${why}`)
+  }
+}
+
+/** The lines of a map file that say something, each with where it stands. */
+const entriesOf = (name: string, text: string): { entry: string; told: string }[] =>
+  text.split(/\r\n|\n|\r/).flatMap((line, at) => {
+    const entry = withoutComment(line).trim()
+    return entry === '' ? [] : [{ entry, told: `${name}:${at + 1}` }]
+  })
+
+/** The options in the map file `name`, such as `--null N/A`: pairs of an option and its value. Throws `usage` for one not in `allowed`. */
+export function readFiledOptions<Name extends string>(name: string, allowed: readonly Name[]): [Name, string][] {
+  const found: [Name, string][] = []
+  for (const { entry, told } of entriesOf(name, readMapFile(name))) {
+    if (!entry.startsWith('--')) continue
+    const [, given = '', quoted, bare = ''] = /^--([\w-]*)(?:(?:\s+|=)(?:"([^"]*)"|(.*)))?$/.exec(entry) ?? []
+    const option = allowed.find((one) => one === given)
+    const value = quoted ?? bare
+    if (option === undefined || value === '') {
+      const what =
+        option === undefined ? `a map file has no --${given}${didYouMean(given, allowed)}` : 'it needs a value'
+      const hint = `A line is FIELD=COLUMN, or one of ${allowed.map((one) => `--${one}`).join(', ')} with its value.`
+      throw new LeadpushError('usage', `--map-file ${told}: ${what}`, { hint })
+    }
+    found.push([option, value])
+  }
+  return found
 }
 
 /**

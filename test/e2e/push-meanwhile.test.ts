@@ -86,7 +86,10 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
     'select u.receiver_key as name from deliveries d join users u on u.id = d.user_id where d.under_way',
   )
   assert.ok(begun.length >= 5 && begun.length <= 10, `${begun.length} attempts recorded`)
-  await opened.pool.query("update users set subscribed = false where receiver_key like 'waiting%'")
+  // the first attempt of the last one shows that the receiver answers: without it second ones go one by one, and some hang
+  await opened.pool.query(
+    "update users set subscribed = false where receiver_key like 'waiting%' and receiver_key <> 'waiting-11'",
+  )
   await eraseListing(opened, '10005')
   // no process could take the delivery of a removed user, and none ended it: `status --check` found it stuck for ever
   await removeUser(opened.db, (await findUser(opened.db, 'waiting-0@example.com')).user.id)
@@ -106,6 +109,7 @@ test('attempts that a kill cut off are used up: a second one with the same bytes
   const second = push(house, '--resume', {
     LEADPUSH_RECEIVER_URL: new URL('/moved', receiver.url).href,
     LEADPUSH_DATA_SOURCE: 'other',
+    LEADPUSH_TIMEOUT: '10m',
   })
   const changed = () => receiver.requests.filter((request) => nameOf(request).startsWith('changed'))
   await until('four second attempts come', () => changed().length >= 4)

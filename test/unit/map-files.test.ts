@@ -7,6 +7,7 @@ import { FieldPicker } from '../../src/leads/pick-fields.ts'
 import { readValue } from '../../src/leads/read-value.ts'
 import { leadVocabulary } from '../../src/leads/usual-names.ts'
 import { checkEncoding } from '../../src/records/encoding.ts'
+import { readFiledOptions } from '../../src/records/field-map.ts'
 import { suggestMap } from '../../src/records/suggest-map.ts'
 import { writeInput } from '../support/import-files.ts'
 
@@ -33,6 +34,28 @@ for (const [text, pattern] of [
     assert.throws(() => leadMaps.parseFile('a.map', text), pattern)
   })
 }
+
+test('a map file may hold options of the import, each a line', () => {
+  const file = writeInput(
+    'options.map',
+    'href=url\n--null N/A # of old\n--null "# none"\n--where status=active\n--encoding windows-1252\n',
+  )
+  assert.deepEqual([...leadMaps.readFile(file).keys()], ['href'])
+  const allowed = ['null', 'where', 'encoding'] as const
+  assert.deepEqual(readFiledOptions(file, allowed), [
+    ['null', 'N/A'],
+    ['null', '# none'],
+    ['where', 'status=active'],
+    ['encoding', 'windows-1252'],
+  ])
+  assert.throws(() => readFiledOptions(file, ['encoding']), /options\.map:2: a map file has no --null/)
+  for (const [line, pattern] of [
+    ['--complete', /:1: a map file has no --complete/],
+    ['--null', /:1: it needs a value/],
+    ['--encodin latin1', /:1: a map file has no --encodin; did you mean encoding\?/],
+  ] as const)
+    assert.throws(() => readFiledOptions(writeInput('bad.map', line), allowed), pattern)
+})
 
 test('--map wins over --map-file, and a map file that is not there is wrong usage', () => {
   const mapFile = writeInput('wins.map', '\ufeffhref=url\nprice=a\n')

@@ -1,4 +1,5 @@
 /** `leadpush leads`: listings in, to look at, and out for good. */
+import { usageError } from '../../base/errors.ts'
 import {
   argument,
   countOption,
@@ -14,6 +15,21 @@ import { exclude, goesWith, someOf } from '../rules.ts'
 import { triggerSettings } from '../trigger/settings.ts'
 import { recordOptions } from './record-options.ts'
 
+/** Whether so many records may be rejected, of those read: `20`, or `2%`. */
+type Tolerates = (rejected: number, read: number) => boolean
+
+function tolerate() {
+  const flag = option('--tolerate <n>', 'so many rejected records, or 2% of those read, leave the exit code at 0')
+  return flag.argParser((text): Tolerates => {
+    const [, share, count] = /^(?:(\d{1,3}(?:\.\d+)?)%|(\d{1,15}))$/.exec(text.trim()) ?? []
+    if (count !== undefined) return (rejected) => rejected <= Number(count)
+    if (share !== undefined && Number(share) <= 100) return (rejected, read) => 100 * rejected <= Number(share) * read
+    throw usageError(
+      `--tolerate: holds ${JSON.stringify(text)}; allowed: a number of records such as 20, or a share from 0% to 100%`,
+    )
+  })
+}
+
 const imports = describe({
   name: 'import',
   about: 'Import listings from NDJSON, JSON or CSV, each also with .gz; - reads standard input.',
@@ -22,6 +38,7 @@ const imports = describe({
     ...recordOptions,
     dryRun('show what the import would do, and write nothing'),
     option('--rejects <file>', 'keep the rejected records in a file, as they came'),
+    tolerate(),
     option('--source <name>', 'the source of the listings: a name of letters, digits, dots, hyphens, underscores'),
     option('--complete', 'with --source: the files have all its listings; others are no longer delivered'),
     option('--accept', 'with --complete: even if the files have fewer than half of its live listings'),
@@ -33,7 +50,7 @@ Examples:
   leadpush leads import listings.ndjson
   leadpush leads import listings.csv --map href=url --map postalCode=zip
   leadpush leads import mls.csv --map-file mls.map --where status=Open --dry-run
-  leadpush leads import old.csv --encoding windows-1252
+  leadpush leads import old.csv --encoding windows-1252 --tolerate 1%
   leadpush leads import listings.csv --null n/a --null TBD --strict
   zcat *.ndjson.gz | leadpush leads import - --rejects rejected.ndjson
   leadpush leads import all-1.csv all-2.csv --source mls --complete

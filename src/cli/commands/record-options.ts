@@ -3,7 +3,7 @@ import { option, RepeatedOption } from '../describe.ts'
 
 export const mapOptions = [
   new RepeatedOption('--map <field=column>', 'read a field from a column or key of another name; may be repeated'),
-  option('--map-file <file>', 'a file with a line FIELD=COLUMN each, # begins a comment; --map wins over it'),
+  option('--map-file <file>', 'a file with a line FIELD=COLUMN or such an option each, # begins a comment; --map wins'),
   option('--encoding <name>', 'the encoding of files that are not in UTF-8, such as windows-1252'),
 ]
 

@@ -1,6 +1,5 @@
 /** Takes users in. */
 
-import { checkEncoding } from '../../records/encoding.ts'
 import { findRecordFiles } from '../../records/import-each.ts'
 import { openVault } from '../../secrets/vault.ts'
 import { userMaps } from '../../users/field-map.ts'
@@ -8,7 +7,7 @@ import { importUsers, userFormats } from '../../users/import.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
 import { openForImport } from '../import-database.ts'
 import { type ImportViewOptions, runImport } from '../import-view.ts'
-import { commandThatFits, type RecordOptions } from '../record-options.ts'
+import { commandThatFits, type RecordOptions, readEncoding } from '../record-options.ts'
 import { endWhatNobodyWants } from './change.ts'
 
 interface ImportOptions extends RecordOptions, Omit<ImportViewOptions, 'files' | 'of'> {
@@ -24,7 +23,7 @@ export async function importFiles(
   const { io, command } = at
   at.readSettings()
   const { complete, accept, dryRun } = options
-  const encoding = options.encoding === undefined ? undefined : checkEncoding(options.encoding)
+  const encoding = readEncoding(options)
   findRecordFiles(files, userFormats)
   const reading = { map: userMaps.read(options), commandThatFits: commandThatFits(command) }
   return await openForImport(at, options, async (opened, settings) => {
