@@ -58,6 +58,22 @@ test('second attempts alone find an outage after two', async (t) => {
   assert.equal((await house.push(resume, brief)).summary.delivered, 18)
 })
 
+// Each idle push made a HEAD. A receiver that knows none was found down, and `status --check` alarmed with nothing to be done.
+test('a push with nothing to send asks the receiver nothing, and finds no trouble', async (t) => {
+  const house = await build(t, { users: users(2) })
+  assert.equal((await house.push(all, brief)).ok, true)
+  let heads = 0
+  house.receiver.head = () => {
+    heads++
+    return 500
+  }
+  for (const request of [resume, all]) {
+    const { ok, notes, summary } = await house.push(request, brief)
+    assert.deepEqual([ok, notes, summary.deliveries], [true, [], 0])
+  }
+  assert.deepEqual([heads, await findTrouble(house.db)], [0, undefined])
+})
+
 // It went on for weeks, took both attempts of each user, and `status` said that all was well.
 test('a receiver that only answers 429 is given up, and costs those who are left nothing', async (t) => {
   const house = await build(t, { users: users(60), answer: () => ({ status: 429, headers: { 'retry-after': '1' } }) })

@@ -232,10 +232,16 @@ export class PushLoop {
     else await this.findEnd(only, pacedMs)
   }
 
-  /** Before the first answer a second attempt needs a sign of life. */
+  /** Before the first answer a second attempt needs a sign of life. Where none is due, nobody asks for one. */
   private async recordDue(room: number, only: AttemptKind | undefined, { looks }: Permission & { is: 'go' }) {
-    if (looks && only !== 'first' && !(await this.receiver.findLife('second'))) return
-    await this.attempts.recordDue(room, only)
+    const { attempts, receiver } = this
+    let kind = only
+    if (looks && kind !== 'first') {
+      await attempts.due.noteNext('second')
+      if (attempts.due.untilNext('second') > 0) kind = 'first'
+      else if (!(await receiver.findLife('second'))) return
+    }
+    await attempts.recordDue(room, kind)
   }
 
   /**
