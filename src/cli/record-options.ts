@@ -24,22 +24,28 @@ interface RecordWays extends ReadOptions {
   encoding?: string
 }
 
-/** The encoding that the command, or else its map file names. Throws `usage`. */
-export function readEncoding({ encoding, mapFile }: RecordOptions): string | undefined {
-  const filed = mapFile === undefined ? [] : readFiledOptions(mapFile, ['encoding'])
-  const given = encoding ?? filed.at(-1)?.[1]
-  return given === undefined ? undefined : checkEncoding(given)
+type FiledOption = 'null' | 'where' | 'encoding'
+
+/** The values of an option: those in the map file, which may hold the `allowed` options, and then those of the command. Throws `usage`. */
+function valuesOf(options: RecordOptions, allowed: readonly FiledOption[]): (name: FiledOption) => string[] {
+  const filed = options.mapFile === undefined ? [] : readFiledOptions(options.mapFile, allowed)
+  return (name) => [...filed.flatMap(([option, value]) => (option === name ? [value] : [])), options[name] ?? []].flat()
 }
 
+const lastEncoding = (values: readonly string[]) => values.slice(-1).map(checkEncoding)[0]
+
+/** How users are read: the encoding of the command, or else of its map file. Throws `usage`. */
+export const readEncoding = (options: RecordOptions): string | undefined =>
+  lastEncoding(valuesOf(options, ['encoding'])('encoding'))
+
 /** Throws `usage`. */
-function readWays({ mapFile, ...options }: RecordOptions): RecordWays {
-  const filed = mapFile === undefined ? [] : readFiledOptions(mapFile, ['null', 'where', 'encoding'])
-  const all = (name: 'null' | 'where') => filed.flatMap(([option, value]) => (option === name ? [value] : []))
-  const encoding = options.encoding ?? filed.findLast(([option]) => option === 'encoding')?.[1]
+function readWays(options: RecordOptions): RecordWays {
+  const values = valuesOf(options, ['null', 'where', 'encoding'])
+  const encoding = lastEncoding(values('encoding'))
   return {
-    ...(encoding !== undefined && { encoding: checkEncoding(encoding) }),
-    where: parseWhere([...all('where'), ...(options.where ?? [])]),
-    nulls: buildNulls([...all('null'), ...(options.null ?? [])]),
+    ...(encoding !== undefined && { encoding }),
+    where: parseWhere(values('where')),
+    nulls: buildNulls(values('null')),
     strict: options.strict,
   }
 }
