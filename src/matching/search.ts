@@ -90,7 +90,10 @@ export function resolveSearch(places: Places, query: QueryToResolve): ResolvedSe
     return { refused: `has a radius that is not from 0 to ${radiusMilesMax} miles` }
   }
   const held = several(places, value)
-  if (held) return { refused: `holds several ${held}: write a query for each (in CSV a line each)` }
+  if (held)
+    return {
+      refused: `holds several ${held}: write a query for each (in CSV a line a ${held === 'places' ? 'place' : 'code'})`,
+    }
   const named = findNamedPlace(places, query)
   if (!named && type === 'zipcode') return { refused: 'has no postal code' }
   const words = queryWords(named ? named.words : value) || null

@@ -195,12 +195,10 @@ class PushRun {
     const { agenda, scope } = this
     const { ledger, worker, users, run } = this.tools
     const left = await agenda.count(worker.ids, users.remembered)
-    if (loop.is !== 'done') {
-      const of = { takeover: scope.takeover, passes: agenda.passes, runId: run.id, counted: users.remembered }
-      const unreached = await ledger.users.countUnreached(of)
-      this.unreached = unreached.users
-      left.uncounted += unreached.uncounted
-    }
+    const of = { takeover: scope.takeover, passes: agenda.passes, runId: run.id, counted: users.remembered }
+    const unreached = loop.is === 'done' ? { users: 0, uncounted: 0 } : await ledger.users.countUnreached(of)
+    this.unreached = unreached.users
+    left.uncounted += unreached.uncounted
     if (scope.left !== 'asked') left.elsewhere += await ledger.users.countElsewhere(agenda.passes, worker.ids)
     this.counted = left
     await this.tellWeekHold()
