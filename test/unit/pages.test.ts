@@ -102,7 +102,7 @@ test('the figures in the pages’ sentences are the program’s', () => {
     `A run ends after ${limits.triggerRunMsMax / 60_000} minutes at most`,
     `Each ping takes ${limits.pingTimeoutMs / 1_000} s at most`,
     `with one \`DELETE\` of its URL (${limits.hookRemovalTimeoutMs / 1_000} s, best effort)`,
-    `${limits.triggersPerHostSecondMax} a second, and so at most 10,000 in five minutes, to one host`,
+    `${limits.triggersPerHostSecondMax} a second, and so at most 9,000 in five minutes, to one host`,
     `tried again after ${minutes.slice(0, -1).join(', ')} and ${minutes.at(-1)}`,
     `bounds a body at ${limits.requestBodyBytesMax / 1024} KiB`,
     `\`${limits.neverValidReceiverKey}\` is the wrong key`,
