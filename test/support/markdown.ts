@@ -1,6 +1,6 @@
-/** Reads the project's Markdown for tests: headings, tables, blocks of code, words in backticks, links. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+/** Reads the project's Markdown for lint and tests: headings, tables, blocks of code, words in backticks, links. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
 import { packageRoot } from '../../src/base/package-root.ts'
 
 export interface Table {
@@ -13,11 +13,13 @@ export interface Table {
 export interface Document {
   /** The path relative to the package. */
   file: string
+  /** All of the text. */
+  lines: string[]
   /** The text without blocks of code. */
   prose: string[]
   headings: string[]
   tables: Table[]
-  /** The lines of the blocks of code; of a `console` block the commands alone. */
+  /** The lines of the blocks of code, except those of kind `text`; of a `console` block the commands alone. */
   code: string[]
 }
 
@@ -28,16 +30,16 @@ const cellsOf = (line: string) =>
     .map((cell) => cell.trim().replaceAll('\\|', '|'))
 
 export function readDocument(file: string): Document {
-  const document: Document = { file, prose: [], headings: [], tables: [], code: [] }
-  let isCode = false
-  let isConsole = false
+  const lines = readFileSync(join(packageRoot, file), 'utf8').split('\n')
+  const document: Document = { file, lines, prose: [], headings: [], tables: [], code: [] }
+  /** Of the block of code that the line is in. */
+  let kind: string | undefined
   let table: Table | undefined
-  for (const line of readFileSync(join(packageRoot, file), 'utf8').split('\n')) {
-    if (line.startsWith('```')) {
-      isCode = !isCode
-      isConsole = line.startsWith('```console')
-    } else if (isConsole) document.code.push(...(line.startsWith('$ ') ? [line.slice(2)] : []))
-    else if (isCode) document.code.push(line)
+  for (const line of lines) {
+    const [, fence] = /^ *```(\w*)/.exec(line) ?? []
+    if (fence !== undefined) kind = kind === undefined ? fence : undefined
+    else if (kind === 'console') document.code.push(...(line.startsWith('$ ') ? [line.slice(2)] : []))
+    else if (kind !== undefined) document.code.push(...(kind === 'text' ? [] : [line]))
     else {
       document.prose.push(line)
       const heading = /^#+ (.*)/.exec(line)?.[1]
@@ -62,46 +64,22 @@ export function findTable({ file, tables }: Document, ...head: string[]): string
   return found[0].rows
 }
 
+export const wordsOf = (text: string): string[] => text.split(/\s+/).filter((word) => word !== '')
+
 /** The texts in backticks. */
 export const spansOf = (text: string): string[] =>
   [...text.matchAll(/(`+)(.+?)\1(?!`)/g)].map(([, , span = '']) => span.trim())
 
-/** The anchor that GitHub gives a heading. */
-const anchorOf = (heading: string) =>
-  heading
-    .toLowerCase()
-    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
-    .replaceAll(' ', '-')
-
-/** The broken links: to a heading or a file that does not exist. */
-export function findDeadLinks({ file, prose, headings }: Document): string[] {
-  const links = [...prose.join('\n').matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = '']) => link)
-  return links.filter((link) => {
-    if (/^https:/.test(link)) return false
-    const [path = '', anchor] = link.split('#')
-    if (path !== '' && !existsSync(join(packageRoot, dirname(file), path))) return true
-    if (anchor === undefined) return false
-    const targets = path === '' ? headings : readDocument(join(dirname(file), path)).headings
-    return !targets.some((heading) => anchorOf(heading) === anchor)
-  })
-}
-
-/** The files that the text links to, from the root of the package. */
-export const linkedFiles = ({ file, prose }: Document): string[] =>
-  [...prose.join('\n').matchAll(/\]\(([^)\s#]+)[^)\s]*\)/g)].flatMap(([, link = '']) =>
-    /^https:/.test(link) ? [] : [join(dirname(file), link)],
-  )
-
 /** The pages of the contract, clause by clause; the other pages repeat it for their readers. */
-const contractPages = ['contract', 'contract-delivery', 'contract-endpoints'].map((name) =>
+export const contractPages = ['contract', 'contract-delivery', 'contract-endpoints'].map((name) =>
   readDocument(`docs/${name}.md`),
 )
 export const contract = joinDocuments(contractPages)
 export const readme = readDocument('README.md')
 
-// commands.md is written by the program itself
-const pages = readdirSync(join(packageRoot, 'docs'))
-  .filter((name) => name.endsWith('.md') && !name.startsWith('contract') && name !== 'commands.md')
+const pages = readdirSync(join(packageRoot, 'docs'), { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.md') && !name.startsWith('contract'))
+  .sort()
   .map((name) => readDocument(`docs/${name}`))
 
 const others = [
@@ -119,6 +97,7 @@ export const manual = joinDocuments([readme, ...pages, ...others.slice(0, 2).map
 function joinDocuments(parts: Document[]): Document {
   return {
     file: parts.map(({ file }) => file).join(', '),
+    lines: parts.flatMap(({ lines }) => lines),
     prose: parts.flatMap(({ prose }) => prose),
     headings: parts.flatMap(({ headings }) => headings),
     tables: parts.flatMap(({ tables }) => tables),
@@ -127,12 +106,15 @@ function joinDocuments(parts: Document[]): Document {
 }
 
 /** The files that machines run or read: the crontab, and the files in the folders of `examples/` that are neither programs nor pages. */
-export function readExampleLines(): string[] {
+export function readExamples(): Pick<Document, 'file' | 'lines' | 'code'>[] {
   const folders = readdirSync(join(packageRoot, 'examples')).filter((name) => name !== 'zapier')
   const files = folders.flatMap((folder) =>
     readdirSync(join(packageRoot, 'examples', folder), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile() && !/\.(md|json)$/.test(entry.name))
       .map(({ parentPath, name }) => relative(packageRoot, join(parentPath, name))),
   )
-  return ['crontab.example', ...files].flatMap((file) => readFileSync(join(packageRoot, file), 'utf8').split('\n'))
+  return ['crontab.example', ...files].map((file) => {
+    const lines = readFileSync(join(packageRoot, file), 'utf8').split('\n')
+    return { file, lines, code: lines }
+  })
 }

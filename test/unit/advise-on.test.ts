@@ -1,13 +1,9 @@
-/** Advice as a value: one order of steps for all troubles, and the page for people names the same commands. */
+/** Advice as a value: one order of steps for all troubles. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { adviseOn, type Step, type Troubles, tellSteps } from '../../src/inspect/status/advise-on.ts'
-import { findTable, manual, spansOf } from '../support/markdown.ts'
+import { adviseOn, type Troubles, tellSteps } from '../../src/inspect/status/advise-on.ts'
+import { commandsOf } from '../support/steps.ts'
 
-const commandsOf = (steps: readonly Step[]) =>
-  steps
-    .flatMap((step) => ('run' in step ? [step.run, ...(step.or ? [step.or.run] : [])] : []))
-    .map((run) => run.join(' '))
 const refuses = { is: 'refuses', status: 401 } as const
 
 test('without trouble nothing is advised', () => {
@@ -52,29 +48,4 @@ test('the steps are one sentence, and an alarm has those that answer it', () => 
   assert.doesNotMatch(tellSteps(steps, 'refused'), /--failed/)
   assert.doesNotMatch(tellSteps(steps, 'not-delivered'), /--resume/)
   assert.equal(tellSteps(adviseOn({ owed: true }), 'no-push'), 'Run `leadpush push --all`.')
-})
-
-/** Messages in the table of trouble, and what the program knows when it prints them. */
-const rows: [message: RegExp, troubles: Troubles][] = [
-  [/^The receiver is down/, { receiver: { is: 'down' }, waits: true }],
-  [/^held: the receiver refuses/, { receiver: refuses, waits: true }],
-  [/^held: none of the last/, { receiver: { is: 'empty' }, waits: true, doubtful: 20 }],
-  [/^HTTP 401/, { failed: 1 }],
-  [/^HTTP 413/, { failed: 1 }],
-  [/^the proxy was not reached/, { failed: 1 }],
-  [/did not come in time/, { unknown: 1 }],
-  [/^… for an attempt, and no process/, { waits: true }],
-  [/^held: … instead of/, { held: 'week' }],
-  [/^The last run used the time zone/, { held: 'zone' }],
-]
-
-test('the table of trouble names the commands that the program advises', () => {
-  const table = findTable(manual, 'it prints')
-  for (const [message, troubles] of rows) {
-    const row = table.find(([symptom = '']) => spansOf(symptom).some((span) => message.test(span)))
-    const named = spansOf(row?.[2] ?? '')
-      .map((span) => span.replace(/^leadpush /, ''))
-      .filter((span) => span.startsWith('push --'))
-    assert.deepEqual(new Set(named), new Set(commandsOf(adviseOn(troubles))), String(message))
-  }
 })

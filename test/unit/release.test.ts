@@ -24,3 +24,10 @@ test('nothing is published untested, no secret is stored, and no job may do more
   assert.match(text, /^permissions: \{\}$/m)
   for (const name of ['test', 'pack']) assert.match(job(name), /permissions:\n {6}contents: read\n {4}steps:/)
 })
+
+test('PostgreSQL is of one version on every platform, which no install changes', () => {
+  const { optionalDependencies } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'))
+  const [version, ...others] = new Set<string>(Object.values(optionalDependencies))
+  assert.match(version ?? '', /^18\.\d+\.0-beta\.\d+$/)
+  assert.deepEqual(others, [])
+})

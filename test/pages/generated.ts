@@ -1,0 +1,20 @@
+/**
+ * The parts of pages that the program's own data write: what stands between `<!-- npm run pages: NAME -->` and `<!-- end -->`.
+ * `npm run lint` finds those that are stale.
+ */
+import { formatCommands } from './commands.ts'
+import { wrapMarkdown } from './wrap.ts'
+
+const parts: Record<string, () => string> = {
+  commands: formatCommands,
+}
+
+const part = /(<!-- npm run pages: ([\w-]+) -->\n)[\s\S]*?(\n<!-- end -->)/g
+
+/** The page with its generated parts written anew. */
+export const fillPage = (page: string): string =>
+  page.replace(part, (_, begin: string, name: string, end: string) => {
+    const format = parts[name]
+    if (format === undefined) throw new Error(`there is no generated part ${name}: it is one of ${Object.keys(parts)}`)
+    return `${begin}\n${wrapMarkdown(format(), 140)}\n${end}`
+  })
