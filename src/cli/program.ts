@@ -75,7 +75,7 @@ Begin with:
   leadpush preview                              see what would be sent
   LEADPUSH_RECEIVER_URL=https://… leadpush push --all
 
-Settings are environment variables; docs/settings.md lists them, and
+Settings are environment variables; docs/reference/settings.md lists them, and
 \`leadpush settings\` shows those in force.
 
 Exit code: 0 all that was asked happened; 1 it ran, and something did not

@@ -1,4 +1,7 @@
-/** `npm run pages` writes the generated parts of all pages, `npm run prose` wraps the lines of all prose. Both print what they changed. */
+/**
+ * `npm run pages` writes the generated parts of all pages, `npm run prose` wraps the lines of all prose, or
+ * of that of the files that it is given. Both print what they changed.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { packageRoot } from '../../src/base/package-root.ts'
@@ -6,9 +9,10 @@ import { documents } from '../support/markdown.ts'
 import { fillPage } from './generated.ts'
 import { wrapMarkdown } from './wrap.ts'
 
-const isProse = process.argv.includes('--prose')
+const [, , mode, ...files] = process.argv
+const isProse = mode === '--prose'
 
-for (const { file } of documents) {
+for (const { file } of documents.filter((one) => files.length === 0 || files.includes(one.file))) {
   const path = join(packageRoot, file)
   const before = readFileSync(path, 'utf8')
   const after = isProse ? wrapMarkdown(before, 140) : fillPage(before)

@@ -3,4 +3,4 @@ import { test } from 'node:test'
 import { runPages } from '../support/page-run.ts'
 
 test('README and the tutorial can be followed as they are written: each command prints what the page shows', () =>
-  runPages(['README.md', 'docs/tutorial.md']))
+  runPages(['README.md', 'docs/start.md']))

@@ -1,4 +1,4 @@
-/** Settings whose values no limit in `docs/settings.md` describes; `npm run lint` holds that table to the others. */
+/** Settings whose values no limit in `docs/reference/settings.md` describes; `npm run lint` holds that table to the others. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { definitions, readSettings, type SettingName } from '../../src/base/config.ts'

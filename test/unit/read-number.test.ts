@@ -1,4 +1,4 @@
-/** The numbers of a lead as people write them: the table of docs/feeds.md, and many random ones. */
+/** The numbers of a lead as people write them: the table of docs/import.md, and many random ones. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -8,7 +8,7 @@ import { isNumberField, readValue } from '../../src/leads/read-value.ts'
 import { findTable, readDocument } from '../support/markdown.ts'
 
 const fields = leadFields.map(({ name }) => name).filter(isNumberField)
-const rows = findTable(readDocument('docs/feeds.md'), 'written', 'fields', 'read as')
+const rows = findTable(readDocument('docs/import.md'), 'written', 'fields', 'read as')
 /** Blanks inside the backticks count. */
 const forms = rows.map(([written = '', of = '', value = '']) => ({
   written: written.slice(1, -1),

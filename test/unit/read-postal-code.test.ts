@@ -5,7 +5,7 @@ import { postalKey } from '../../src/places/postal-key.ts'
 import { readPostalCode } from '../../src/places/read-postal-code.ts'
 import { findTable, readDocument, spansOf } from '../support/markdown.ts'
 
-const rows = findTable(readDocument('docs/feeds.md'), 'written', 'taken as')
+const rows = findTable(readDocument('docs/import.md'), 'written', 'taken as')
 for (const [written = '', taken = ''] of rows) {
   test(`the postal code ${written} is ${taken}`, () =>
     assert.equal(readPostalCode(spansOf(written)[0] ?? ''), spansOf(taken)[0]))

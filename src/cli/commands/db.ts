@@ -56,7 +56,7 @@ const restore = describe({
   options: [jsonObject()],
   help: `
 It restores all of the backup, or nothing. Keep cron and serve off until you
-have read "Backup and restore" in docs/keys-and-backups.md: everything after the
+have read "Backup and restore" in docs/backup.md: everything after the
 backup happens again.
 
 Examples:

@@ -3,7 +3,7 @@ import { definitions, readSettings, type SettingName } from '../../../src/base/c
 import { findTable, manual, spansOf } from '../../support/markdown.ts'
 import type { Finding } from './finding.ts'
 
-const file = 'docs/settings.md'
+const file = 'docs/reference/settings.md'
 
 function accepts(key: SettingName, value: string): boolean {
   try {
