@@ -99,6 +99,15 @@ create table claims (
   primary key (scope, email)
 );
 
+-- The last forced scope of each period, in which users who had their weekly delivery get one further delivery, by any number of runs.
+create table forced_scopes (
+  period text primary key,
+  -- the run that opened it: it is for users who had their weekly delivery before that run began
+  run_id bigint not null references runs on delete cascade,
+  -- everybody was served, but for users whom the guard held back: the next `--force` opens another
+  is_over boolean not null default false
+);
+
 -- the statistics would keep e-mails of users who were forgotten
 alter table claims alter email set statistics 0;
 

@@ -132,6 +132,7 @@ export interface Tables {
     held_users: Defaulted<number>
   }
   run_sources: { run_id: number; source_id: number; listings: number; filled_fields: number | null }
+  forced_scopes: { period: string; run_id: number; is_over: Defaulted<boolean> }
   user_ranges: {
     worker_id: number
     scope: string

@@ -19,6 +19,8 @@ export interface Run {
   seenSince: Date
   /** The time zone of the last run, if it differs. */
   otherTimeZone: string | undefined
+  /** With `--force`: the run that opened the forced scope in which this one serves users, itself or an earlier one. */
+  forcedBy: number
 }
 
 export const periodIn = (timeZone: string | RawBuilder<string>) =>
@@ -69,28 +71,43 @@ export interface RunToStart {
   maxLeadAgeMs: number
 }
 
-/** Begins the one run of the process that has `workerIds`. */
+/** SQL: the run that opened the forced scope with which a `--force` that begins now goes on; null: there is none. */
+const openForcedBy = (period: string) =>
+  sql`(select s.run_id from forced_scopes s where s.period = ${period} and not s.is_over)`
+
+/** The same; undefined: there is none. */
+export async function findOpenForcedBy(db: Database, period: string): Promise<number | undefined> {
+  const { rows } = await rideOut(() => sql<{ by: number | null }>`select ${openForcedBy(period)} as by`.execute(db))
+  return rows[0]?.by ?? undefined
+}
+
+/** Begins the one run of the process that has `workerIds`. With `--force` it opens the forced scope, unless one is open. */
 export async function startRun(db: Database, run: RunToStart & { workerIds: readonly number[] }): Promise<Run> {
   const { period, seenSince } = await findPeriod(db, run)
   const otherTimeZone = await findOtherTimeZone(db, run.timeZone)
-  const { id } = await rideOut(async () => {
-    // a try whose answer was lost may have begun it
-    const begun = await db
-      .selectFrom('runs')
-      .select('id')
-      .where('worker_id', 'in', run.workerIds)
-      .where('outcome', '=', 'running')
-      .executeTakeFirst()
-    if (begun) return begun
-    const { rows } = await sql<{ id: number }>`
-      with durable as materialized (${durably})
-      insert into runs (command, period, time_zone, worker_id, resumable)
-      select ${run.command}, ${period}, ${run.timeZone}, ${run.workerIds.at(-1) ?? 0}, ${run.resumable} from durable
-      returning id
+  const begun = await rideOut(async () => {
+    const { rows } = await sql<Pick<Run, 'id' | 'forcedBy'>>`
+      with durable as materialized (${durably}),
+      -- a try whose answer was lost may have begun it
+      known as (select id from runs where worker_id = any (${run.workerIds}) and outcome = 'running' limit 1),
+      new as (
+        insert into runs (command, period, time_zone, worker_id, resumable)
+        select ${run.command}, ${period}, ${run.timeZone}, ${run.workerIds.at(-1) ?? 0}, ${run.resumable} from durable
+        where not exists (select from known)
+        returning id
+      ),
+      opened as (
+        insert into forced_scopes as s (period, run_id)
+        select ${period}, id from new where ${run.command === 'force' && run.resumable}
+        on conflict (period) do update set run_id = case when s.is_over then excluded.run_id else s.run_id end, is_over = false
+        returning run_id
+      )
+      select id, coalesce((select run_id from opened), ${openForcedBy(period)}, id) as "forcedBy"
+      from (select id from new union all select id from known) begun
     `.execute(db)
-    return rows[0] as { id: number }
+    return rows[0] as Pick<Run, 'id' | 'forcedBy'>
   })
-  return { id, period, seenSince, otherTimeZone }
+  return { ...begun, period, seenSince, otherTimeZone }
 }
 
 /** A run whose row counts the statements that write for it, on the server that its process knows. */
@@ -121,7 +138,11 @@ export async function recordLoss(
 ): Promise<void> {
   await rideOut(() =>
     sql`
-      with durable as materialized (${durably})
+      with durable as materialized (${durably}),
+      opened as (
+        insert into forced_scopes (period, run_id) select ${period}, ${id} where ${command === 'force' && resumable}
+        on conflict do nothing
+      )
       insert into runs (id, command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome)
       select ${id}, ${command}, ${period}, ${timeZone}, ${workerId}, ${resumable},
         now() - ${ageMs} * interval '1 millisecond', now(), 'lost' from durable
@@ -235,6 +256,8 @@ export interface EndToRecord {
   heldByAnswers: { reason: string; keys: readonly string[] } | undefined
   /** A whole push of all users was begun with `--accept`: no delivery of its period is doubtful any more. */
   acceptsAnswers: boolean
+  /** The run that opened the forced scope which is over with this run. */
+  endsForcedBy: number | undefined
 }
 
 /**
@@ -242,7 +265,7 @@ export interface EndToRecord {
  * its records may be gone.
  */
 export async function endRun(db: Database, runId: number, server: string, end: EndToRecord): Promise<boolean> {
-  const { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers } = end
+  const { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers, endsForcedBy } = end
   const { numAffectedRows } = await rideOut(() =>
     sql`
       with doubted as (
@@ -251,6 +274,9 @@ export async function endRun(db: Database, runId: number, server: string, end: E
       accepted as (
         update deliveries set doubtful = false where doubtful and ${acceptsAnswers} and this_server() = ${server}
           and period = (select period from runs where id = ${runId})
+      ),
+      forced as (
+        update forced_scopes set is_over = true where run_id = ${endsForcedBy ?? null} and this_server() = ${server}
       )
       update runs set ended_at = now(), outcome = ${outcome}, came_to_end = ${cameToEnd}, held_users = ${heldUsers},
         held_by_answers = ${heldByAnswers?.reason ?? null}
@@ -262,8 +288,8 @@ export async function endRun(db: Database, runId: number, server: string, end: E
 
 export interface OpenRun {
   id: number
-  startedAt: Date
-  command: RunCommand
+  /** Of a `--force`: the run that opened the last forced scope of the period; else null. */
+  forcedBy: number | null
   /** The run was begun with `--accept` and has not served all its users. */
   accepted: boolean
   /** The run served all its users except those whom the guard held back. */
@@ -274,7 +300,9 @@ export interface OpenRun {
 export async function findInterruptedRuns(db: Database, period: string): Promise<OpenRun[]> {
   const { rows } = await rideOut(() =>
     sql<OpenRun>`
-      select id, started_at as "startedAt", command, accepted and not came_to_end as accepted, came_to_end as "cameToEnd" from runs
+      select id, accepted and not came_to_end as accepted, came_to_end as "cameToEnd",
+        case command when 'force' then (select s.run_id from forced_scopes s where s.period = runs.period) end as "forcedBy"
+      from runs
       where period = ${period} and (not came_to_end or held_users > 0) and resumable and command in ('all', 'force')
         and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)}) and ${hasBegun(sql`runs`)}
       order by started_at, id

@@ -59,8 +59,8 @@ class PushRun {
     const row = ledger.receiver(settings.receiverUrl)
     const receiver = new Receiver({ row, wire, clock, settings, reporter, ...ofReceiver })
     const { timeZone, guard } = settings
-    const { id: runId, period, otherTimeZone } = run
-    this.agenda = new Agenda({ ledger, request, accept, timeZone, guard, period, runId, otherTimeZone })
+    const { id: runId, ...ofRun } = run
+    this.agenda = new Agenda({ ledger, request, accept, timeZone, guard, runId, ...ofRun })
     const onHeld = (user: UserToServe, hold: UserHold) => this.noteHeld(user, hold)
     const planned = new PlannedPushes({ ledger, worker, run, settings, reporter, stop, onHeld })
     const records = new RunRecords(ledger.runs, worker, run.id)
@@ -238,11 +238,10 @@ class PushRun {
       const heldByAnswers =
         heldBy?.by === 'answers' ? { reason: toReason(heldBy), keys: receiver.emptyKeys } : undefined
       const acceptsAnswers = cameToEnd && (this.context.accept ?? false) && isResumable(this.scope)
+      const endsForcedBy = cameToEnd && this.scope.left === 'everybody' ? this.counted.forcedBy : undefined
       const { heldUsers } = facts
-      if (
-        await ledger.runs.end(run.id, worker.server, { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers })
-      )
-        return await this.report(facts, end, already)
+      const of = { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers, endsForcedBy }
+      if (await ledger.runs.end(run.id, worker.server, of)) return await this.report(facts, end, already)
       // another server answers: it is counted anew, if that server has the records of the run
       worker.distrust()
       await ledger.rideOut(() => worker.renew())

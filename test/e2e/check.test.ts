@@ -166,6 +166,7 @@ test('users whose further delivery, or whose subscription push, was left a day a
   await query(`update claims set claimed_at = now() - interval '3 days'`)
   await query(`insert into runs (command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome)
     select 'force', period, 'UTC', 0, true, now() - interval '2 days', now() - interval '23 hours 59 minutes', 'stopped' from runs limit 1`)
+  await query(`insert into forced_scopes select period, id from runs where command = 'force'`)
   await well()
   await query(`update runs set ended_at = now() - interval '1 day' where command = 'force'`)
   await follow(await alarm(/^\w+ {2}problem {2}\d users whom a push/), 'push --resume')

@@ -259,17 +259,58 @@ test('a --force that was stopped twice is resumed as one run, for the users whom
   assert.deepEqual((await house.push({ what: 'resume' })).deliveries, [])
 })
 
-// Whom the stopped run had not reached got its delivery and the new one, and so did those whom it had begun.
-test('--force after one that was stopped makes one further delivery for each user', async (t) => {
+const countForced = async ({ db }: PushHouse) =>
+  (
+    await sql<{ n: number }>`select count(*) as n from deliveries where kind = 'forced' group by user_id`.execute(db)
+  ).rows.map(({ n }) => n)
+const twenty = (count: number) => Array.from({ length: 20 }, () => count)
+
+// Users whom the stopped run had served got another one.
+test('--force after one that was stopped goes on with it, nobody twice; after one that finished it begins anew', async (t) => {
   const house = await build(t, { users: users(20) })
   await house.push()
-  await stopForced(house, 26)
+  await stopForced(house, 26, 30)
   const foretold = await previewed(house, true)
   const { lines, summary, ok } = await house.push(force)
-  const everybody = users(20).map(({ email }) => email)
-  assert.deepEqual([foretold, usersOf(lines)], [everybody, everybody])
-  assert.deepEqual([ok, summary.users, summary.deliveries, summary.owed], [true, 20, 20, 0])
+  assert.deepEqual(foretold, usersOf(lines))
+  assert.deepEqual([ok, summary.users, summary.owed], [true, summary.deliveries, 0])
+  assert.deepEqual(await countForced(house), twenty(1))
   assert.deepEqual((await house.push({ what: 'resume' })).deliveries, [])
+  assert.deepEqual(
+    await previewed(house, true),
+    users(20).map(({ email }) => email),
+  )
+  assert.equal((await house.push(force)).summary.deliveries, 20)
+  assert.deepEqual(await countForced(house), twenty(2))
+})
+
+// Each served everybody.
+test('two --force at once share their users, and a later one begins anew', async (t) => {
+  const house = await build(t, { users: users(20) })
+  await house.push()
+  const both = await Promise.all([house.push(force, { concurrency: 2 }), house.push(force, { concurrency: 2 })])
+  assert.equal(
+    both.reduce((sum, { summary }) => sum + summary.delivered, 0),
+    20,
+  )
+  assert.deepEqual(await countForced(house), twenty(1))
+  await house.push(force)
+  assert.deepEqual(await countForced(house), twenty(2))
+})
+
+test('a --force is over, and the next one begins anew, although another push is working on weekly deliveries', async (t) => {
+  const house = await build(t, { users: users(20) })
+  await house.push({ what: 'all', force: false, limit: 19 })
+  const held = makeGate()
+  let requests = 0
+  house.receiver.answer = () => (++requests === 1 ? held.opened.then(() => 200) : 200)
+  const weekly = house.push()
+  await until('the weekly delivery is under way', () => requests === 1)
+  assert.equal((await house.push(force)).summary.elsewhere, 1)
+  await house.push(force)
+  held.open()
+  await weekly
+  assert.deepEqual(await countForced(house), twenty(2))
 })
 
 // It had one line for each run that was held.

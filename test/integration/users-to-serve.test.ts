@@ -107,7 +107,7 @@ test('a pass for some users keeps no others from a pass for all', async (t) => {
     select u.id::text, 1, u.id, '2020-W02', 'weekly', 1, 1, 1, 0, 1, '', '', 2, false, 'failed' from users u where u.id % 59 = 1;
     insert into workers (host, process_id, lease_until) select 'here', n, now() + interval '1 hour' from generate_series(1, 3) n`)
   const { rows } = await pool.query('select id, this_server() as server from workers order by process_id')
-  const all = forcedPass('2020-W02')
+  const all = forcedPass('2020-W02', undefined)
   const some = failedPass('2020-W02', 1, ['failed'])
   const take = async (at: number, pass: Pass) =>
     (await takeRange(db, { worker: rows[at], pass, cursor: undefined, size: 100 }))?.length

@@ -136,7 +136,7 @@ class Hand {
     const { id = 999 } = this.begun?.run ?? {}
     switch (this.random.from(0, 5)) {
       case 0:
-        return forcedPass(period, id, true, this.random.chance(0.5) ? this.interrupted : [])
+        return forcedPass(period, id, true)
       case 1:
         return failedPass(
           period,
@@ -266,7 +266,8 @@ const runsOf: Choice = (hand) => {
       const heldByAnswers = random.chance(0.3) ? { reason: 'a page', keys: hand.known } : undefined
       const acceptsAnswers = heldByAnswers === undefined && random.chance(0.2)
       const of = { outcome, cameToEnd: random.chance(0.5), heldUsers: random.one([0, 0, 2]) }
-      const end = { ...of, heldByAnswers, acceptsAnswers }
+      const endsForcedBy = random.chance(0.5) ? run.forcedBy : undefined
+      const end = { ...of, heldByAnswers, acceptsAnswers, endsForcedBy }
       const { server } = hand
       return answer('runs.end', { id: run.id, server, end }, ({ ledger }) => ledger.runs.end(run.id, server, end))
     }

@@ -139,7 +139,15 @@ export class LedgerModel {
     const id = begun?.id ?? this.newId()
     if (begun === undefined)
       this.addRun({ id, command, period, timeZone, workerId: workerIds.at(-1) ?? 0, resumable, startedAt: this.now })
-    return { id, period, seenSince: new Date(this.now - maxLeadAgeMs), otherTimeZone }
+    const open = this.openForcedBy(period)
+    if (begun === undefined && command === 'force' && resumable && open === undefined)
+      this.state.forcedScopes.set(period, { runId: id, isOver: false })
+    return { id, period, seenSince: new Date(this.now - maxLeadAgeMs), otherTimeZone, forcedBy: open ?? id }
+  }
+
+  private openForcedBy(period: string): number | undefined {
+    const scope = this.state.forcedScopes.get(period)
+    return scope?.isOver ? undefined : scope?.runId
   }
 
   private addRun(run: Pick<RunRow, 'id' | 'command' | 'period' | 'timeZone' | 'workerId' | 'resumable' | 'startedAt'>) {
@@ -168,13 +176,14 @@ export class LedgerModel {
   endRun(...[runId, server, end]: Parameters<RunStore['end']>): boolean {
     const run = this.state.runs.get(runId)
     if (run === undefined || server !== this.state.server) return false
-    const { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers } = end
+    const { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers, endsForcedBy } = end
     const reason = heldByAnswers?.reason ?? null
     Object.assign(run, { outcome, cameToEnd, heldUsers, heldByAnswers: reason, endedAt: this.now })
     for (const d of this.state.deliveries.values()) {
       if (heldByAnswers?.keys.includes(d.key)) d.doubtful = true
       else if (acceptsAnswers && d.period === run.period) d.doubtful = false
     }
+    for (const scope of this.state.forcedScopes.values()) if (scope.runId === endsForcedBy) scope.isOver = true
     return true
   }
 
@@ -196,6 +205,9 @@ export class LedgerModel {
     const run = this.state.runs.get(id) ?? this.addRun(begun)
     run.outcome = 'lost'
     run.endedAt = this.now
+    const { forcedScopes } = this.state
+    if (command === 'force' && resumable && !forcedScopes.has(period))
+      forcedScopes.set(period, { runId: id, isOver: false })
   }
 
   findInterrupted(period: string): OpenRun[] {
@@ -210,8 +222,9 @@ export class LedgerModel {
     )
     return left
       .sort((a, b) => a.startedAt - b.startedAt || a.id - b.id)
-      .map(({ id, startedAt, command, accepted, cameToEnd }) => {
-        return { id, startedAt: new Date(startedAt), command, accepted: accepted && !cameToEnd, cameToEnd }
+      .map(({ id, command, accepted, cameToEnd }) => {
+        const forcedBy = command === 'force' ? (this.state.forcedScopes.get(period)?.runId ?? null) : null
+        return { id, forcedBy, accepted: accepted && !cameToEnd, cameToEnd }
       })
   }
 

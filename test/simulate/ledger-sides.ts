@@ -93,6 +93,7 @@ export class ModelSide implements Side {
       runs: [...state.runs.values()],
       claims: [...state.claims].map(([key, claim]) => ({ key, ...claim })),
       deliveries: [...state.deliveries.values()],
+      forcedScopes: [...state.forcedScopes].map(([period, scope]) => ({ period, ...scope })),
       ranges: state.ranges.map(({ workerId, scope, first, last }) => {
         return { workerId, scope, first: [first.homeKey, first.id], last: [last.homeKey, last.id] }
       }),
@@ -262,6 +263,7 @@ export class DatabaseSide implements Side {
         sql`scope || ' ' || email as key, ${ms('claimed_at')} as "claimedAt", leads, queries_mark as "queriesMark" from claims`,
       ),
       deliveries: deliveries.map(({ recipe, ...row }) => ({ ...row, versionIds: decodeRecipe(recipe as Buffer) })),
+      forcedScopes: await find(sql`period, run_id as "runId", is_over as "isOver" from forced_scopes`),
       ranges: await find(
         sql`worker_id as "workerId", scope, json_build_array(first_home_key, first_user_id) as first,
           json_build_array(last_home_key, last_user_id) as last from user_ranges`,

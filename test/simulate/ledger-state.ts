@@ -121,6 +121,8 @@ export interface LedgerState {
   /** By scope and e-mail. */
   claims: Map<string, { claimedAt: number; leads: number | null; queriesMark: number | null }>
   deliveries: Map<string, DeliveryRow>
+  /** By their periods. */
+  forcedScopes: Map<string, { runId: number; isOver: boolean }>
   ranges: RangeRow[]
   /** Deliveries that an erasure has ended, and which their worker tells. */
   erased: { workerId: number; key: string }[]
@@ -140,6 +142,7 @@ export const newState = (server: string): LedgerState => ({
   runs: new Map(),
   claims: new Map(),
   deliveries: new Map(),
+  forcedScopes: new Map(),
   ranges: [],
   erased: [],
   receivers: new Map(),
@@ -249,7 +252,6 @@ export class Conditions {
   }
 
   isMeant({ meant, period }: Pass, user: UserRow): boolean {
-    const ofUser = [...this.state.deliveries.values()].filter(({ userId }) => userId === user.id)
     switch (meant.who) {
       case 'everybody':
         return true
@@ -257,19 +259,12 @@ export class Conditions {
         const run = meant.before === undefined ? undefined : this.state.runs.get(meant.before)
         const beginning = run?.startedAt ?? this.now
         const claim = this.state.claims.get(claimKey(weeklyScope(period), user.email))
-        if (claim === undefined || claim.claimedAt >= beginning) return false
-        const goesOn = ofUser.some(
-          (d) =>
-            d.kind === 'forced' &&
-            meant.notGoingOn.includes(d.runId) &&
-            ((d.status === 'pending' && d.attempts < 2 && d.endReason === null) ||
-              Math.max(d.first.at ?? Number.NEGATIVE_INFINITY, d.second.at ?? Number.NEGATIVE_INFINITY) >= beginning),
-        )
-        return !goesOn && !meant.notIn.some((scope) => this.isClaimed(scope, user))
+        return claim !== undefined && claim.claimedAt < beginning
       }
       case 'failed':
-        return ofUser.some(
+        return this.some(
           (d) =>
+            d.userId === user.id &&
             d.period === period &&
             ((meant.ends as readonly string[]).includes(d.status) || (d.doubtful && meant.ends.includes('doubtful'))) &&
             d.createdAt >= periodBegins(period) &&

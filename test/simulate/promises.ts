@@ -13,7 +13,7 @@ import {
 import { asksForLess } from '../../src/push/receiver/pace.ts'
 import { emailOf, epochMs, type Outcome, period, periodBefore, receiverUrl } from './carry-out.ts'
 import { checkIsolation, checkPatience } from './isolation.ts'
-import { claimKey, type DeliveryRow } from './ledger-state.ts'
+import { claimKey, type DeliveryRow, type RunRow } from './ledger-state.ts'
 import type { SimulatedProcess } from './process.ts'
 import type { OnWire } from './receiver.ts'
 import { checkSummary, checkTold } from './said-is-so.ts'
@@ -95,7 +95,22 @@ function checkWire({ outcome, byKey }: Facts, say: Say): void {
   for (const delivery of outcome.model.state.deliveries.values())
     if (delivery.part === 1) put(groups, `${delivery.kind} ${delivery.userId}`, delivery)
   const pushes = outcome.processes.map(({ request }) => request)
-  const forced = pushes.filter((it) => it.what === 'failed' || (it.what === 'all' && it.force)).length
+  const failed = pushes.filter((it) => it.what === 'failed').length
+  const runs = [...outcome.model.state.runs.values()]
+  const forces = runs.filter(({ command }) => command === 'force').sort((a, b) => a.startedAt - b.startedAt)
+  // one that begins before another came to its end goes on with that
+  const isAnew = ({ startedAt, resumable }: RunRow, before: RunRow | undefined) =>
+    !resumable ||
+    before === undefined ||
+    runs.some((run) => run.cameToEnd && (run.endedAt ?? 0) >= before.startedAt && (run.endedAt ?? 0) <= startedAt)
+  const forced =
+    failed +
+    forces.filter((run, at) =>
+      isAnew(
+        run,
+        forces.slice(0, at).findLast((it) => it.resumable),
+      ),
+    ).length
   const { events } = outcome.scenario
   for (const [group, deliveries] of groups) {
     const [kind, userId] = group.split(' ')

@@ -10,6 +10,7 @@ const tables = [
   'workers',
   'runs',
   'run_sources',
+  'forced_scopes',
   'user_ranges',
   'claims',
   'deliveries',

@@ -24,7 +24,7 @@ const planOn = (
 ) =>
   new PlannedPushes({
     ...{ ledger, worker, reporter: collectingReporter([], []), stop: new AbortController().signal },
-    run: { id: 1, period: '2026-W10', seenSince: new Date(0), otherTimeZone: undefined },
+    run: { id: 1, period: '2026-W10', seenSince: new Date(0), otherTimeZone: undefined, forcedBy: 1 },
     settings: { dataSource: 'leads', concurrency, sameHouse: 'each' },
     onHeld,
   })

@@ -4,7 +4,7 @@ import { inspectSettings, readProxies, type SettingsSource } from '../../base/co
 import { usageError } from '../../base/errors.ts'
 import type { Database } from '../../db/open.ts'
 import { onCommitsHang } from '../../db/silence.ts'
-import { findPeriod, type RunCommand } from '../../deliveries/runs.ts'
+import { findOpenForcedBy, findPeriod, type RunCommand } from '../../deliveries/runs.ts'
 import { createHttp } from '../../http/client.ts'
 import { countUsersOfPass } from '../../push/database/users-left.ts'
 import { tellAll } from '../../push/reporter.ts'
@@ -87,7 +87,7 @@ async function agreeToForce(
 ): Promise<void> {
   if (!canAsk(io)) return
   const { period } = await findPeriod(db, settings)
-  const { free, held } = await countUsersOfPass(db, forcedPass(period))
+  const { free, held } = await countUsersOfPass(db, forcedPass(period, await findOpenForcedBy(db, period)))
   const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)
   if (users === 0) return
   const what = `${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`

@@ -9,7 +9,7 @@ import type { Database } from '../../db/open.ts'
 import { findInterruptedRuns, hasBegun, isPeriodOver } from '../../deliveries/runs.ts'
 import { countUnclaimed } from '../../push/database/users-left.ts'
 import { isClaimed, owedSubscriptions } from '../../push/database/users-to-serve.ts'
-import { isForced, resumedForcedPass, weeklyPass, weeklyScope } from '../../push/whom/pass.ts'
+import { resumedForcedPass, weeklyPass, weeklyScope } from '../../push/whom/pass.ts'
 
 /** SQL: whether the run `r` was a push of all users, is over (or its process is dead), and still has its claims. */
 const isOver = sql<boolean>`(r.command in ('all', 'force') and r.resumable and ${hasBegun(sql`r`)}
@@ -46,7 +46,7 @@ async function countDue(
 
 /** Users whom interrupted `--force` runs left, the first of which ended or died a day ago. */
 async function countForcedLeft(db: Database, period: string): Promise<number> {
-  const interrupted = (await findInterruptedRuns(db, period)).filter((run) => isForced(run) && !run.cameToEnd)
+  const interrupted = (await findInterruptedRuns(db, period)).filter((run) => run.forcedBy !== null && !run.cameToEnd)
   const pass = resumedForcedPass(period, interrupted)
   const { rows } = await sql`
     select from runs r where r.id = ${interrupted[0]?.id ?? null} and ${isOver} and ${isLeftForDays}

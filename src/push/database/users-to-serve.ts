@@ -36,25 +36,13 @@ export const isTheLastWordOfPeriod = isTheLastWordAmong(sql`and e.period = d.per
 const beginningOf = (runId: number | undefined) =>
   sql`coalesce((select r.started_at from runs r where r.id = ${runId ?? null}), now())`
 
-/** SQL over `u`: whether a forced delivery of one of the runs is pending, or had an attempt since `beginning`. */
-const goesOn = (runIds: readonly number[], beginning: RawBuilder<unknown>) => sql`exists (
-  select from deliveries d cross join last_attempt_of(d) last where d.user_id = u.id and d.kind = 'forced' and d.run_id = any (${runIds}::bigint[])
-    and (d.status = 'pending' and d.attempts < 2 and d.end_reason is null or last.at >= ${beginning}) offset 0)`
-
 function meansOf({ period, meant }: Pass): RawBuilder<boolean> {
   switch (meant.who) {
     case 'everybody':
       return sql`true`
-    case 'served': {
-      const { before, notGoingOn, notIn } = meant
-      const beginning = beginningOf(before)
-      const more = [
-        ...(notGoingOn.length > 0 ? [sql` and not ${goesOn(notGoingOn, beginning)}`] : []),
-        ...notIn.map((scope) => sql` and not ${isClaimed(scope)}`),
-      ]
+    case 'served':
       return sql`exists (select from claims w where w.scope = ${weeklyScope(period)} and w.email = u.email
-        and w.claimed_at < ${beginning} offset 0)${more.length > 0 ? sql.join(more, sql``) : sql``}`
-    }
+        and w.claimed_at < ${beginningOf(meant.before)} offset 0)`
     case 'failed':
       return sql`exists (
         select from deliveries d where d.user_id = u.id and d.period = ${period}

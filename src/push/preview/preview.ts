@@ -9,7 +9,7 @@ import { buildBody } from '../../deliveries/body.ts'
 import { type DeliveryKind, isAbandoned, isTooLate, isWanted, type RecordedAttempt } from '../../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../../deliveries/plan.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
-import { findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
+import { findOpenForcedBy, findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
 import type { DeliveryLine, PushLine } from '../../index.ts'
 import type { Live } from '../../matching/listed.ts'
 import { databaseLedger } from '../database/database-ledger.ts'
@@ -150,6 +150,7 @@ export class Preview {
       request,
       period,
       runId: undefined,
+      forcedBy: await findOpenForcedBy(db, period),
       timeZone,
       otherTimeZone,
       guard,

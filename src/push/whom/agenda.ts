@@ -11,7 +11,6 @@ import { judge, type Verdict } from './guard.ts'
 import {
   failedPass,
   forcedPass,
-  isForced,
   type Pass,
   resumedForcedPass,
   type UserToServe,
@@ -25,6 +24,8 @@ export interface AgendaContext {
   period: string
   /** The run that carries the agenda out; a preview has none. */
   runId: number | undefined
+  /** With `--force`: the run that opened its forced scope; a preview of a new one has none. */
+  forcedBy: number | undefined
   timeZone: string
   /** The time zone of the last run, if it differs. */
   otherTimeZone: string | undefined
@@ -55,6 +56,8 @@ export interface CountedUsers extends UsersLeft {
   /** Users of the weekly pass who had their delivery, and users without queries. */
   served: number
   withoutQueries: number
+  /** The run that opened the forced scope in which no other process is at work. */
+  forcedBy?: number | undefined
 }
 
 export const skipWithoutQueries = (user: string): SkipLine => ({ type: 'skip', user, reason: 'no queries' })
@@ -98,16 +101,15 @@ export class Agenda {
 
   /** The passes over the subscribed users, in order. */
   get passes(): Pass[] {
-    const { request, period, runId } = this.context
+    const { request, period, runId, forcedBy } = this.context
     const { guardsUsers = false, earlier = [] } = this.verdict ?? {}
     if (request.what === 'user' || request.what === 'owed') return []
     if (request.what === 'failed') return [failedPass(period, runId ?? 0, request.ends)]
     const { interrupted } = this
     if (request.what === 'resume' && interrupted.length === 0) return []
-    // one forced pass at most: two would give the same user two deliveries in one run
     const forced =
       request.what === 'all' && request.force
-        ? forcedPass(period, runId, guardsUsers, interrupted.filter(isForced))
+        ? forcedPass(period, forcedBy, guardsUsers)
         : resumedForcedPass(period, interrupted, guardsUsers)
     return [weeklyPass(period, earlier), ...(forced ? [forced] : [])]
   }
@@ -144,6 +146,7 @@ export class Agenda {
       sum.free += found.free
       sum.uncounted += found.uncounted
       sum.elsewhere += found.held
+      if (pass.meant.who === 'served' && found.held === 0) sum.forcedBy = pass.meant.before
       if (pass.kind !== 'weekly') continue
       // both figures of a page are of one moment: others begin users meanwhile
       sum.served += found.claimed - found.begun

@@ -16,11 +16,8 @@ export interface Cursor {
 /** Which subscribed users belong to a pass. */
 export type Meant =
   | { who: 'everybody' }
-  /**
-   * Users who had their weekly delivery before the run `before` began (or without it, before now). Left out are users whose forced
-   * delivery of one of the runs `notGoingOn` is pending, and users with a claim in one of `notIn`.
-   */
-  | { who: 'served'; before: number | undefined; notGoingOn: readonly number[]; notIn: readonly string[] }
+  /** Users who had their weekly delivery before the run `before` began (or without it, before now). */
+  | { who: 'served'; before: number | undefined }
   /** Users with a delivery of the period that ended in one of `ends`, and no later one that is pending, or delivered without doubt. */
   | { who: 'failed'; ends: readonly BadEnd[] }
 
@@ -55,7 +52,6 @@ export function rangeScopeOf({ kind, period, meant }: Pass): string {
 }
 
 export const weeklyScope = (period: string) => `weekly:${period}`
-const forcedScope = (runId: number | undefined) => `forced:${runId}`
 
 /** `earlier`: the periods whose deliveries this one is compared with. */
 export function weeklyPass(period: string, earlier: readonly string[] = []): Pass {
@@ -63,40 +59,22 @@ export function weeklyPass(period: string, earlier: readonly string[] = []): Pas
   return { kind: 'weekly', period, scope: weeklyScope(period), meant: { who: 'everybody' }, compared }
 }
 
-export const isForced = ({ command }: Pick<OpenRun, 'command'>): boolean => command === 'force'
-
 /**
- * A further delivery for users who had theirs before the run `forcedRunId` began (or without it, before now). `guarded`: the guard
- * compares the two. `interrupted`: earlier runs; a user with a pending forced delivery of these gets no other one.
+ * A further delivery for users who had theirs before the run `forcedBy` opened the scope (or without it, before now). `guarded`: the
+ * guard compares the two.
  */
-export function forcedPass(
-  period: string,
-  forcedRunId?: number,
-  guarded = false,
-  interrupted: readonly Pick<OpenRun, 'id'>[] = [],
-): Pass {
-  return {
-    kind: 'forced',
-    period,
-    scope: forcedScope(forcedRunId),
-    meant: { who: 'served', before: forcedRunId, notGoingOn: interrupted.map(({ id }) => id), notIn: [] },
-    compared: guarded ? [weeklyScope(period)] : [],
-  }
-}
+export const forcedPass = (period: string, forcedBy: number | undefined, guarded = false): Pass => ({
+  kind: 'forced',
+  period,
+  scope: `forced:${forcedBy}`,
+  meant: { who: 'served', before: forcedBy },
+  compared: guarded ? [weeklyScope(period)] : [],
+})
 
-/**
- * The pass that goes on with interrupted `--force` runs, the oldest first; undefined: there are none. They count as one run, since each
- * repeats the one before: a user whom one of them served gets nothing further. A run that finished, except for users who were held back,
- * has served the others: it counts only together with later runs.
- */
+/** The pass that goes on with interrupted `--force` runs; undefined: there are none. */
 export function resumedForcedPass(period: string, interrupted: readonly OpenRun[], guarded = false): Pass | undefined {
-  const forced = interrupted.filter(isForced)
-  // if all finished, the last one remains
-  const [first, ...later] = forced.slice(forced.findIndex(({ cameToEnd }) => !cameToEnd))
-  if (first === undefined) return undefined
-  const notIn = later.map(({ id }) => forcedScope(id))
-  const meant = { who: 'served', before: first.id, notGoingOn: [], notIn } as const
-  return { ...forcedPass(period, first.id, guarded), meant }
+  const forcedBy = interrupted.find((run) => run.forcedBy !== null)?.forcedBy
+  return forcedBy == null ? undefined : forcedPass(period, forcedBy, guarded)
 }
 
 /** A further delivery for users with a delivery of the period that ended in one of `ends`. */
