@@ -17,6 +17,7 @@ import { judgeRun, type LoopEnd, nextRound, type RunEnd, type RunFacts } from '.
 import { lostRecords, RunRecords } from './run/run-records.ts'
 import { isResumable, type Scope, scopeOf } from './run/scope.ts'
 import { Agenda, type CountedUsers, skipRemoved } from './whom/agenda.ts'
+import type { LeftOutReason } from './whom/left-out.ts'
 import type { UserToServe } from './whom/pass.ts'
 import { PlannedPushes, type UserPush } from './whom/planned-pushes.ts'
 import { UserCount } from './whom/user-count.ts'
@@ -38,8 +39,6 @@ class PushRun {
   /** The last count of the users. */
   private counted: CountedUsers = { free: 0, uncounted: 0, elsewhere: 0, served: 0, withoutQueries: 0 }
   private guard: RunFacts['guard'] = 'lets'
-  /** Users who are held back, and whom an earlier run has reported. */
-  private heldAgain = 0
   /** Users whose delivery is begun, and has had no attempt. */
   private unreached = 0
   private loop: PushLoop | undefined
@@ -100,14 +99,15 @@ class PushRun {
     this.tell({ type: 'skip', ...(user !== undefined && { user }), reason: toReason(hold) }, hold)
   }
 
-  private noteHeld({ id, email }: UserToServe, hold: UserHold): void {
+  private noteHeld({ id, email }: UserToServe, hold: UserHold): LeftOutReason {
     this.tools.users.add(id, true)
     const { interrupted } = this.agenda
     // it resumes only runs that served all but the users whom the guard held back, and told so
     const isTold =
       this.scope.command === 'resume' && interrupted.length > 0 && interrupted.every(({ cameToEnd }) => cameToEnd)
-    if (hold.by === 'user' && isTold) this.heldAgain++
-    else this.tellHold(hold, email)
+    if (hold.by === 'user' && isTold) return 'told'
+    this.tellHold(hold, email)
+    return hold.by === 'user' ? 'held' : 'slow'
   }
 
   async execute(): Promise<PushEnd> {
@@ -199,7 +199,8 @@ class PushRun {
     const unreached = loop.is === 'done' ? { users: 0, uncounted: 0 } : await ledger.users.countUnreached(of)
     this.unreached = unreached.users
     left.uncounted += unreached.uncounted
-    if (scope.left !== 'asked') left.elsewhere += await ledger.users.countElsewhere(agenda.passes, worker.ids)
+    if (scope.named.length === 0 && !scope.owedOnly)
+      left.elsewhere += await ledger.users.countElsewhere(agenda.passes, worker.ids)
     this.counted = left
     await this.tellWeekHold()
     worker.lost.throwIfAborted()
@@ -223,10 +224,9 @@ class PushRun {
   }
 
   private facts(loop: LoopEnd): RunFacts {
-    const { scope, guard, heldAgain, counted: left, tally } = this
+    const { scope, guard, counted: left, tally } = this
     const { stop, planned } = this.tools
-    const { heldUsers } = planned
-    return { ...tally, scope, loop, left, heldAgain, guard, isStopped: stop.aborted, heldUsers }
+    return { ...tally, scope, loop, left, guard, isStopped: stop.aborted, leftOut: planned.leftOut }
   }
 
   private async end(loop: LoopEnd, already: number): Promise<PushEnd> {
@@ -238,8 +238,8 @@ class PushRun {
       const heldByAnswers =
         heldBy?.by === 'answers' ? { reason: toReason(heldBy), keys: receiver.emptyKeys } : undefined
       const acceptsAnswers = cameToEnd && (this.context.accept ?? false) && isResumable(this.scope)
-      const endsForcedBy = cameToEnd && this.scope.left === 'everybody' ? this.counted.forcedBy : undefined
-      const { heldUsers } = facts
+      const endsForcedBy = cameToEnd && this.scope.isForAll ? this.counted.forcedBy : undefined
+      const heldUsers = facts.leftOut.size
       const of = { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers, endsForcedBy }
       if (await ledger.runs.end(run.id, worker.server, of)) return await this.report(facts, end, already)
       // another server answers: it is counted anew, if that server has the records of the run
@@ -250,23 +250,24 @@ class PushRun {
   }
 
   private async report(facts: RunFacts, end: RunEnd, already: number): Promise<PushEnd> {
-    const { ledger, reporter, planned } = this.tools
+    const { ledger, reporter } = this.tools
     const { heldBy, cameToEnd, closes, ok, toldBefore } = end
-    const { isStopped: stopped, heldUsers, heldAgain, guard, loop } = facts
+    const { isStopped: stopped, leftOut, guard, loop } = facts
     if (heldBy) this.tellHold(heldBy)
     const interrupted = this.agenda.interrupted.map(({ id }) => id)
-    if (closes) await ledger.runs.closeInterrupted(interrupted, heldUsers)
+    if (closes) await ledger.runs.closeInterrupted(interrupted, leftOut.size)
     if (!stopped && loop.is === 'done' && !this.scope.owedOnly) await this.tellUntold()
-    if (heldAgain > 0)
-      reporter.note(`Users held back: ${heldAgain}, as a push before this one told; see leadpush status.`)
+    const told = leftOut.size - leftOut.count('hasLine')
+    if (told > 0) reporter.note(`Users held back: ${told}, as a push before this one told; see leadpush status.`)
     const summary = this.summarize(facts, already)
+    const heldUsers = leftOut.count('isByGuard')
     reporter.line(summary)
     return {
       ...{ summary, stopped, cameToEnd, ok, toldBefore },
-      held: guard !== 'lets' || heldBy !== undefined || heldUsers > planned.slowUsers,
+      held: guard !== 'lets' || heldBy !== undefined || heldUsers > 0,
       gaveUp: loop.is === 'gave up' ? loop.why : undefined,
       guard: guard === 'lets' ? undefined : this.agenda.verdict?.held?.by,
-      heldUsers: heldUsers - planned.slowUsers,
+      heldUsers,
       doubtful: heldBy?.by === 'answers' ? this.tools.receiver.emptyKeys.length : 0,
     }
   }
@@ -282,9 +283,9 @@ class PushRun {
       this.tell(removed.has(id) ? skipRemoved(email) : { type: 'skip', user: email, reason })
   }
 
-  private summarize({ left, heldUsers, heldAgain }: RunFacts, already: number): SummaryLine {
+  private summarize({ left, leftOut }: RunFacts, already: number): SummaryLine {
     const { deliveries, delivered, failed, unknown, skipped, leads, bytes } = this.tally
-    const counted = { skipped, heldUsers: heldUsers - heldAgain, uncounted: left.uncounted }
+    const counted = { skipped, leftOut: leftOut.count('hasLine'), uncounted: left.uncounted }
     const { named } = this.scope
     const { run, users, planned, clock, receiver } = this.tools
     const { allowedRate } = receiver

@@ -80,7 +80,7 @@ test('users who are read and not begun yet, or held back, stay with the process 
   const held: string[] = []
   const fell = '7@example.com'
   model.state.claims.set(claimKey('weekly:2026-W09', fell), { claimedAt: 0, leads: 200, queriesMark: markOf(['1']) })
-  const planned = planOn(ledger, worker, { concurrency, onHeld: ({ email }) => held.push(email) })
+  const planned = planOn(ledger, worker, { concurrency, onHeld: ({ email }) => (held.push(email), 'held') })
   const pass: Pass = { kind: 'weekly', period: '2026-W10', scope: 'weekly:2026-W10', meant: { who: 'everybody' }, compared: ['weekly:2026-W09'] }
   const unbegun: string[] = []
   let read = 0

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { judgeRun, type LoopEnd, nextRound, type RunFacts } from '../../src/push/run/run-end.ts'
 import { scopeOf } from '../../src/push/run/scope.ts'
+import { LeftOut, type LeftOutReason } from '../../src/push/whom/left-out.ts'
 
 const user = { id: 1, email: 'a@example.com' }
 const scopes = {
@@ -13,10 +14,15 @@ const scopes = {
   one: scopeOf({ what: 'user', user, owed: false }),
   owed: scopeOf({ what: 'owed' }),
 }
+const leftOut = (...reasons: LeftOutReason[]) => {
+  const users = new LeftOut()
+  for (const [id, reason] of reasons.entries()) users.add(id, reason)
+  return users
+}
 const left = (free: number, elsewhere = 0) => ({ free, uncounted: free, elsewhere })
 const facts = (scope: keyof typeof scopes, more: Partial<RunFacts> = {}): RunFacts => ({
   ...{ scope: scopes[scope], loop: { is: 'done' }, isStopped: false, guard: 'lets' },
-  ...{ heldUsers: 0, heldAgain: 0, left: left(0), delivered: 1, failed: 0, unknown: 0, pending: 0 },
+  ...{ leftOut: leftOut(), left: left(0), delivered: 1, failed: 0, unknown: 0, pending: 0 },
   ...more,
 })
 const gaveUp = (by: 'outage' | 'refusal', known = false): LoopEnd => ({
@@ -26,9 +32,9 @@ const gaveUp = (by: 'outage' | 'refusal', known = false): LoopEnd => ({
 
 test('push --all looks again while somebody is left whom nothing holds, a few times; --resume once, when leases are over', () => {
   const looks = (scope: keyof typeof scopes, more: Partial<RunFacts>, round = 1) => nextRound(facts(scope, more), round)
-  const some = { left: left(3), heldUsers: 2 }
+  const some = { left: left(3), leftOut: leftOut('held', 'slow') }
   assert.deepEqual([looks('all', some), looks('all', some, 5), looks('all', some, 6)], ['again', 'again', 'no'])
-  assert.equal(looks('all', { ...some, heldUsers: 3 }), 'no')
+  assert.equal(looks('all', { ...some, leftOut: leftOut('held', 'slow', 'told') }), 'no')
   for (const more of [
     { isStopped: true },
     { guard: 'holds' as const },
@@ -51,13 +57,12 @@ test('users left, held back or failed keep a run from ending well; users of anot
   assert.deepEqual(ends('all'), ['complete', true, true, true])
   assert.deepEqual(ends('all', { left: left(0, 2) }), ['complete', true, false, true])
   assert.deepEqual(ends('all', { left: left(1) }), ['failures', false, false, false])
-  assert.deepEqual(ends('all', { left: left(1), heldUsers: 1 }), ['failures', true, true, false])
+  assert.deepEqual(ends('all', { left: left(1), leftOut: leftOut('held') }), ['failures', true, true, false])
   assert.deepEqual(ends('all', { failed: 1 }), ['failures', true, true, false])
   assert.deepEqual(ends('all', { isStopped: true }), ['stopped', false, false, false])
   assert.deepEqual(ends('all', { guard: 'holds' }), ['failures', false, false, false])
   assert.deepEqual(ends('limited', { left: left(9) }), ['complete', true, false, true])
   assert.deepEqual(ends('failed', { left: left(9) }), ['complete', true, false, true])
-  assert.deepEqual(ends('one', { left: left(1) }), ['failures', false, false, false])
   assert.deepEqual(ends('one', { pending: 1 }), ['failures', true, false, false])
   // what it leaves is told as pending
   assert.deepEqual(ends('owed', { loop: { is: 'leaving' }, pending: 1 }), ['failures', true, false, false])
@@ -77,11 +82,12 @@ test('--resume ends well where nothing came of it but what a push before it told
     const { ok, toldBefore } = judgeRun(facts(scope, { delivered: 0, ...more }))
     return [ok, toldBefore]
   }
-  const heldAgain = { heldUsers: 2, heldAgain: 2, left: left(2) }
+  const heldAgain = { leftOut: leftOut('told', 'told'), left: left(2) }
   assert.deepEqual(told('resume', heldAgain), [true, true])
   assert.deepEqual(told('resume', { ...heldAgain, delivered: 1 }), [true, false])
   assert.deepEqual(told('resume', { ...heldAgain, failed: 1 }), [false, false])
-  assert.deepEqual(told('resume', { ...heldAgain, heldAgain: 1 }), [false, false])
+  for (const reason of ['held', 'slow'] as const)
+    assert.deepEqual(told('resume', { ...heldAgain, leftOut: leftOut('told', reason) }), [false, false])
   assert.deepEqual(told('resume', { guard: 'holdsAgain' }), [true, true])
   assert.deepEqual(told('resume', { guard: 'holds' }), [false, false])
   assert.deepEqual(told('resume', { loop: gaveUp('outage', true) }), [true, true])

@@ -71,8 +71,8 @@ export class Preview {
   private readonly guard: 'on' | 'off'
   private readonly timeZone: string
   private readonly users = new UserCount()
-  /** Users whom the guard holds back one by one. */
-  private heldUsers = 0
+  /** Users who are left out one by one. */
+  private leftOut = 0
   /** Listings that are left out because of another one of their house, summed over users. */
   private sameHouse = 0
   /** All users whom the guard holds back. */
@@ -126,7 +126,7 @@ export class Preview {
     return {
       type: 'summary',
       period: this.period,
-      users: this.users.totalWith({ skipped, heldUsers: this.heldUsers, uncounted: this.uncounted }),
+      users: this.users.totalWith({ skipped, leftOut: this.leftOut, uncounted: this.uncounted }),
       deliveries,
       delivered: 0,
       failed: 0,
@@ -197,7 +197,7 @@ export class Preview {
       const hold = judgePlan(plan)
       if (hold) {
         this.heldBy ??= 'users'
-        this.heldUsers++
+        this.leftOut++
         this.owed++
         if (!this.users.remembers(plan.user.id)) this.uncounted++
         yield { type: 'skip', user: plan.user.email, reason: toReason(hold) } as const

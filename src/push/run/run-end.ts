@@ -4,6 +4,7 @@ import type { ReceiverHold } from '../hold.ts'
 import type { WhyOver } from '../receiver/health.ts'
 import type { Tally } from '../reporter.ts'
 import type { UsersLeft } from '../whom/agenda.ts'
+import type { LeftOut } from '../whom/left-out.ts'
 import type { Scope } from './scope.ts'
 
 /** `shortage`: this machine lacks what a single request needs. */
@@ -21,14 +22,12 @@ export type LoopEnd =
   | { is: 'gave up'; why: WhyGaveUp }
 
 export interface RunFacts extends Pick<Tally, 'delivered' | 'failed' | 'unknown' | 'pending'> {
-  scope: Pick<Scope, 'command' | 'left' | 'looksAgain'>
+  scope: Pick<Scope, 'command' | 'isForAll' | 'looksAgain'>
   loop: LoopEnd
   isStopped: boolean
   /** Whether the guard holds the whole run, and has reported that before. */
   guard: 'lets' | 'holds' | 'holdsAgain'
-  /** Users who are held back one by one, and those of them whom an earlier push has reported. */
-  heldUsers: number
-  heldAgain: number
+  leftOut: LeftOut
   left: UsersLeft
 }
 
@@ -40,7 +39,7 @@ export interface RunEnd {
   cameToEnd: boolean
   /** It has finished the work of the runs that it resumed. */
   closes: boolean
-  /** All deliveries were delivered, and no user was left or held back, unless an earlier push has reported that. */
+  /** All deliveries were delivered, and no user was left or left out, unless an earlier push has reported that. */
   ok: boolean
   /** An earlier push has reported why this one cannot finish, and this one did nothing. */
   toldBefore: boolean
@@ -52,8 +51,8 @@ const roundsMax = 6
 /** Whether it finished. */
 const isThrough = ({ loop, isStopped }: RunFacts) => loop.is !== 'gave up' && !isStopped
 
-/** Whether any user is left besides those whom the guard holds back. */
-const isAnyLeft = ({ scope, left, heldUsers }: RunFacts) => scope.left !== 'nobody' && left.free > heldUsers
+/** Whether any user is left besides those whom it leaves out. */
+const isAnyLeft = ({ scope, left, leftOut }: RunFacts) => scope.isForAll && left.free > leftOut.size
 
 /** Whether the run looks for work once more after its `round`, counted from 1. */
 export function nextRound(facts: RunFacts, round: number): 'no' | 'again' | 'afterLeases' {
@@ -69,27 +68,27 @@ export function nextRound(facts: RunFacts, round: number): 'no' | 'again' | 'aft
 }
 
 export function judgeRun(facts: RunFacts): RunEnd {
-  const { scope, loop, isStopped, guard, heldUsers, left, delivered, failed, unknown, pending } = facts
+  const { scope, loop, isStopped, guard, leftOut, left, delivered, failed, unknown, pending } = facts
   const why = loop.is === 'gave up' ? loop.why : undefined
   const heldBy = why?.by === 'refusal' || why?.by === 'answers' ? why : undefined
   const cameToEnd = isThrough(facts) && guard === 'lets' && !isAnyLeft(facts)
-  const isComplete = cameToEnd && pending + failed + unknown + heldUsers === 0
+  const isComplete = cameToEnd && pending + failed + unknown + leftOut.size === 0
   const isTold = !isStopped && wasTold(facts)
   return {
     outcome: isStopped ? 'stopped' : isComplete ? 'complete' : 'failures',
     heldBy,
     cameToEnd,
     // another process may still abandon its users: then the interrupted runs must still be found
-    closes: cameToEnd && scope.left === 'everybody' && left.elsewhere === 0,
+    closes: cameToEnd && scope.isForAll && left.elsewhere === 0,
     ok: isComplete || (isTold && failed + unknown === 0),
     toldBefore: isTold && failed + unknown + delivered === 0,
   }
 }
 
 /** Whether the earlier run that this one resumes has already reported why it cannot finish. */
-function wasTold({ scope, loop, guard, heldUsers, heldAgain, pending }: RunFacts): boolean {
-  if (scope.command !== 'resume' || heldUsers > heldAgain) return false
+function wasTold({ scope, loop, guard, leftOut, pending }: RunFacts): boolean {
+  if (scope.command !== 'resume' || leftOut.count('changesExitCode') > 0) return false
   if (loop.is === 'gave up') return 'known' in loop.why && loop.why.known
   if (pending > 0) return false
-  return guard === 'lets' ? heldAgain > 0 : guard === 'holdsAgain'
+  return guard === 'lets' ? leftOut.size > 0 : guard === 'holdsAgain'
 }

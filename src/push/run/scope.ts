@@ -32,8 +32,8 @@ export interface Scope {
   owed: 'none' | 'once' | 'untilNone'
   /** The users it was asked for by name. */
   named: readonly UserToServe[]
-  /** Which unserved users of its passes count as left. `asked`: it has no passes, and looks at no other process. */
-  left: 'everybody' | 'asked' | 'nobody'
+  /** It is to serve all users of its passes: those who are left keep it from its end. */
+  isForAll: boolean
   /** When it looks once more for work: until nobody is left, once the leases of others are over, or never. */
   looksAgain: 'untilNobodyIsLeft' | 'afterLeases' | 'never'
   /** It does not wait long for second attempts, and does not report users who needed nothing. */
@@ -50,7 +50,7 @@ const some: Scope = {
   resumes: false,
   owed: 'none',
   named: [],
-  left: 'asked',
+  isForAll: false,
   looksAgain: 'never',
   owedOnly: false,
   heedsReceiver: true,
@@ -60,12 +60,12 @@ export function scopeOf(request: PushRequest): Scope {
   switch (request.what) {
     case 'all': {
       const { force, limit = some.limit } = request
-      const left = limit === some.limit ? 'everybody' : 'nobody'
+      const isForAll = limit === some.limit
       const looksAgain = 'untilNobodyIsLeft'
       const command = force ? 'force' : 'all'
       // a careful beginning serves so many users and no others
-      const owed = left === 'nobody' ? 'none' : 'once'
-      return { ...some, command, limit, takeover: 'all', resumes: true, owed, left, looksAgain }
+      const owed = isForAll ? 'once' : 'none'
+      return { ...some, command, limit, takeover: 'all', resumes: true, owed, isForAll, looksAgain }
     }
     case 'resume':
       return {
@@ -74,11 +74,11 @@ export function scopeOf(request: PushRequest): Scope {
         takeover: 'all',
         resumes: true,
         owed: 'once',
-        left: 'everybody',
+        isForAll: true,
         looksAgain: 'afterLeases',
       }
     case 'failed':
-      return { ...some, command: 'failed', left: 'nobody' }
+      return { ...some, command: 'failed' }
     case 'owed':
       return { ...some, command: 'owed', takeover: 'subscriptions', owed: 'untilNone', owedOnly: true }
     case 'user': {
@@ -91,4 +91,4 @@ export function scopeOf(request: PushRequest): Scope {
 }
 
 /** Whether `--resume` may continue a run with that scope: only runs for all users, since their other users are still owed. */
-export const isResumable = ({ command, left }: Scope): boolean => command !== 'resume' && left === 'everybody'
+export const isResumable = ({ command, isForAll }: Scope): boolean => command !== 'resume' && isForAll

@@ -19,6 +19,7 @@ import type { Ledger, PlanSource } from '../ledger.ts'
 import type { PushReporter } from '../reporter.ts'
 import { skipRemoved, skipWithoutQueries } from './agenda.ts'
 import { judgePlan } from './guard.ts'
+import { LeftOut, type LeftOutReason } from './left-out.ts'
 import type { Cursor, Pass, UserToServe } from './pass.ts'
 
 const rangeUsersMin = 16
@@ -36,8 +37,8 @@ export interface PlannedPushesContext {
   run: Run
   settings: { dataSource: string; concurrency: number; sameHouse: Live['sameHouse'] }
   reporter: PushReporter
-  /** A user is held back. */
-  onHeld(user: UserToServe, hold: UserHold): void
+  /** A user is left out: reports that, and says why it is. */
+  onHeld(user: UserToServe, hold: UserHold): LeftOutReason
   stop: AbortSignal
 }
 
@@ -57,19 +58,17 @@ export interface UserPush extends PlannedPush {
 }
 
 export class PlannedPushes {
-  /** Users who were held back because a query took too long. */
-  slowUsers = 0
   /** Listings that were left out because of another one of their house, summed over users. */
   sameHouse = 0
 
   /** Forgets what it keeps of bodies along with the data that was read for them. */
   readonly bodies = new Bodies()
+  /** For the whole run. */
+  readonly leftOut = new LeftOut()
 
   private readonly context: PlannedPushesContext
   private readonly planner: PlanSource
-  /** Users who were held back, by the guard or because a query took too long: for the whole run. */
-  private readonly held = new Set<number>()
-  /** Ranges of a pass with users who were held back. This process keeps them: otherwise it would find these users again and again. */
+  /** Ranges of a pass with users who were left out. This process keeps them: otherwise it would find these users again and again. */
   private readonly heldRanges = new Set<Cursor>()
   /** The reported warnings: a user may be planned anew. */
   private readonly told = new Set<string>()
@@ -80,10 +79,6 @@ export class PlannedPushes {
     const live = { seenSince: run.seenSince, sameHouse: settings.sameHouse }
     const onErasure = () => reporter.note('Waiting for an erasure: `leads forget` is ending deliveries.')
     this.planner = ledger.planner(live, () => worker.server, onErasure)
-  }
-
-  get heldUsers(): number {
-    return this.held.size
   }
 
   /** The leads of a body, with their JSON; undefined if one of them is gone. */
@@ -143,7 +138,7 @@ export class PlannedPushes {
       const range = { homeKey: first.homeKey, id: first.id, users: users.length }
       taken.push(range)
       cursor = users.at(-1)
-      const unheld = users.filter(({ id }) => !this.held.has(id))
+      const unheld = users.filter(({ id }) => !this.leftOut.has(id))
       if (unheld.length < users.length) this.heldRanges.add(range)
       for await (const plans of this.planner.plan(unheld, pass.compared)) yield { range, plans }
     }
@@ -151,7 +146,7 @@ export class PlannedPushes {
 
   /** The pushes of users of a pass who were drawn from all who are owed it. */
   async ofDrawn(pass: Pass, users: readonly UserToServe[]): Promise<UserPush[]> {
-    const unheld = users.filter(({ id }) => !this.held.has(id))
+    const unheld = users.filter(({ id }) => !this.leftOut.has(id))
     const pushes: UserPush[] = []
     for await (const push of this.ofPlans(this.plansOf(unheld, pass.compared), pass, undefined)) pushes.push(push)
     return pushes
@@ -180,10 +175,7 @@ export class PlannedPushes {
   private hold({ user }: UserPlan, hold: UserHold, range: Cursor | undefined): void {
     if (range !== undefined) this.heldRanges.add(range)
     // a user who was drawn may have been planned by the pass too
-    if (this.held.has(user.id)) return
-    this.held.add(user.id)
-    if (hold.by === 'slowness') this.slowUsers++
-    this.context.onHeld(user, hold)
+    if (!this.leftOut.has(user.id)) this.leftOut.add(user.id, this.context.onHeld(user, hold))
   }
 
   /** Drops the data read from the database. */

@@ -25,10 +25,10 @@ export class UserCount {
   }
 
   /**
-   * `users` of a summary (contract 4.15): users served, users skipped, and users left who are not counted yet. Users who are held
-   * back are among the skipped, and are counted or left too.
+   * `users` of a summary (contract 4.15): users served, users skipped, and users left who are not counted yet. Users who are left
+   * out with a line are among the skipped, and are counted or left too.
    */
-  totalWith({ skipped, heldUsers, uncounted }: { skipped: number; heldUsers: number; uncounted: number }): number {
-    return this.total + skipped - heldUsers + uncounted
+  totalWith({ skipped, leftOut, uncounted }: { skipped: number; leftOut: number; uncounted: number }): number {
+    return this.total + skipped - leftOut + uncounted
   }
 }
