@@ -28,9 +28,10 @@ export interface AttemptRequest {
   body: Buffer
 }
 
+/** An attempt counts, with this outcome; it may have arrived besides; or, if the machine `lacks` something, it is taken back (contract 4.6). */
 export interface AttemptOutcome {
   ok: boolean
-  /** The attempt failed but may have reached the receiver: no complete answer, or a 409. A delivery then ends `unknown`, not `failed`. */
+  /** The attempt failed and may have arrived: no complete answer, or a 409. A delivery then ends `unknown`, not `failed`. */
   maybeArrived: boolean
   /** The status of a complete answer. */
   httpStatus: number | null
@@ -45,7 +46,7 @@ export interface AttemptOutcome {
   answer?: string
   /** Why a 2xx may not be a success (contract 4.5): a sentence. */
   emptySuccess?: string
-  /** What this machine lacks, so that nothing was sent and the attempt does not count (contract 4.12). */
+  /** What this machine lacks, so that nothing went out (contract 4.12). */
   lacks?: string
 }
 

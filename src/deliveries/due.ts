@@ -1,5 +1,5 @@
 /**
- * The ledger's statements for waiting deliveries: taking due attempts, finding the next one, giving deliveries back. Each walks the index
+ * The ledger's statements for waiting deliveries: taking due attempts, finding the next one, releasing deliveries. Each walks the index
  * in the order of `due_at`, up to its limit.
  */
 import { sql } from 'kysely'
@@ -197,13 +197,13 @@ export async function endFarPauses(db: Database): Promise<void> {
     where status = 'pending' and not under_way and due_at > now() + ${pauseMsMax} * interval '1 millisecond'
   `.execute(db)
 }
-const givenBackPerStatement = 5_000
+const releasedPerStatement = 5_000
 
 /**
- * Gives back the waiting deliveries of a process and yields them: due `now`, so that a later run need not wait, or `then`, at their own
+ * Releases the waiting deliveries of a process and yields them: due `now`, so that a later run need not wait, or `then`, at their own
  * time.
  */
-export async function* recordGivenBack(
+export async function* releaseDeliveries(
   db: Database,
   workerIds: readonly number[],
   due: 'now' | 'then' = 'now',
@@ -218,7 +218,7 @@ export async function* recordGivenBack(
           select d.idempotency_key, d.due_at from deliveries d
           where ${isWaiting(attempt, from === undefined ? undefined : { first: from, second: from })}
             and d.worker_id = any (${workerIds}) and exists (select from users u where u.id = d.user_id offset 0)
-          order by d.due_at limit ${givenBackPerStatement} for update of d
+          order by d.due_at limit ${releasedPerStatement} for update of d
         )
         update deliveries d set worker_id = null, due_at = case when ${due === 'now'} and d.due_at > now()
           then least(now(), d.due_at - ${retryAfterMsMax} * interval '1 millisecond') else d.due_at end
@@ -232,7 +232,7 @@ export async function* recordGivenBack(
         from = Math.max(from ?? dueMs - 1, dueMs - 1)
         yield delivery
       }
-      if (rows.length < givenBackPerStatement) break
+      if (rows.length < releasedPerStatement) break
     }
   }
 }

@@ -191,17 +191,17 @@ const isFirstOf =
     attempts === 1 && underWay && workerId !== null && workerIds.includes(workerId)
 
 /**
- * Takes back attempts that were recorded and certainly not made: they are due at once. If a listing was erased meanwhile, a first attempt
+ * Takes back attempts of which certainly nothing went out: they do not count, and are due at once. If a listing was erased meanwhile, a first attempt
  * is due without it and a second one ends its delivery; `isErased`: the caller missed one of their listings. Returns the deliveries that
  * ended, now or before.
  */
-export async function recordUnsent(
+export async function takeBack(
   db: Database,
   workerIds: readonly number[],
-  unsent: readonly Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>[],
+  taken: readonly Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>[],
   isErased = false,
 ): Promise<LedgerDelivery[]> {
-  const firsts = unsent.filter(({ attempt }) => attempt === 1).map(({ idempotencyKey }) => idempotencyKey)
+  const firsts = taken.filter(({ attempt }) => attempt === 1).map(({ idempotencyKey }) => idempotencyKey)
   return await db.transaction().execute(async (transaction) => {
     const isOurs = isFirstOf(workerIds)
     await makeAnew(transaction, firsts, (row) => isOurs(row) && (isErased || row.isEnding))
@@ -212,12 +212,12 @@ export async function recordUnsent(
         attempts = attempts - 1, under_way = false, due_at = now(), second_at = null, end_reason = ${reason},
         first_at = case when attempts = 1 then null else first_at end,
         status = case when (${reason}) is null then 'pending' when first_maybe_arrived then 'unknown' else 'failed' end
-      from durable, unnest(${unsent.map(({ idempotencyKey }) => idempotencyKey)}::text[], ${unsent.map(({ attempt }) => attempt)}::integer[])
+      from durable, unnest(${taken.map(({ idempotencyKey }) => idempotencyKey)}::text[], ${taken.map(({ attempt }) => attempt)}::integer[])
         as u (key, attempt)
       where idempotency_key = u.key and attempts = u.attempt and status = 'pending' and under_way and worker_id = any (${workerIds})
       returning ${ledgerColumns}, null as email
     `.execute(transaction)
-    const keys = rows.length < unsent.length ? unsent.map(({ idempotencyKey }) => idempotencyKey) : []
+    const keys = rows.length < taken.length ? taken.map(({ idempotencyKey }) => idempotencyKey) : []
     return [...rows.filter(({ status }) => status !== 'pending'), ...(await takeErased(transaction, workerIds, keys))]
   })
 }

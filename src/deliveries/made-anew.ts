@@ -1,6 +1,6 @@
 /**
- * Makes unsent deliveries anew after an erasure: they keep their keys and queries, lose the erased listings, and have the redacted ones
- * in their new form. That is safe, since nobody has seen their old bodies.
+ * Makes deliveries that nobody has seen anew after an erasure: they keep their keys and queries, lose the erased listings, and have the redacted ones
+ * in their new form. That is safe: their old bodies never went out.
  */
 import { sql } from 'kysely'
 import type { Database } from '../db/open.ts'
@@ -22,13 +22,13 @@ const deliveriesPerStatement = 100
 const none: ReadonlyMap<number, number> = new Map()
 
 /**
- * Makes the pending deliveries among `keys` anew that fulfil `isUnsent`, and returns how many. `replaced` has the new version of a
+ * Makes the pending deliveries among `keys` anew that fulfil `isMeant`, and returns how many. `replaced` has the new version of a
  * redacted one. Locks all of them to the end of the transaction.
  */
 export async function makeAnew(
   transaction: Database,
   keys: readonly string[],
-  isUnsent: (row: Pick<Row, 'attempts' | 'underWay' | 'workerId' | 'isEnding'>) => boolean,
+  isMeant: (row: Pick<Row, 'attempts' | 'underWay' | 'workerId' | 'isEnding'>) => boolean,
   replaced = none,
 ): Promise<number> {
   let made = 0
@@ -39,9 +39,9 @@ export async function makeAnew(
       from deliveries where idempotency_key = any (${keys.slice(at, at + deliveriesPerStatement)}) and status = 'pending'
       order by idempotency_key for update
     `.execute(transaction)
-    const unsent = rows.filter(isUnsent)
-    if (unsent.length > 0) await makeSome(transaction, unsent, replaced)
-    made += unsent.length
+    const meant = rows.filter(isMeant)
+    if (meant.length > 0) await makeSome(transaction, meant, replaced)
+    made += meant.length
   }
   return made
 }

@@ -197,11 +197,7 @@ export interface VerdictToRecord {
  * Records the figures that later weeks compare with, and the reason if the whole run is held. Returns the statement's number, which this
  * process expects to find again: so it is durable.
  */
-export async function recordImportVolume(
-  db: Database,
-  run: CountingRun,
-  verdict: VerdictToRecord,
-): Promise<number | null> {
+export async function recordVerdict(db: Database, run: CountingRun, verdict: VerdictToRecord): Promise<number | null> {
   const { importVolume, sources, held, accepted } = verdict
   const { listings, filledFields } = importVolume
   if (sources.length > 0) await recordSourceVolumes(db, run.runId, sources)

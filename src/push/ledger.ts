@@ -83,7 +83,7 @@ export interface UserStore {
     cursor: Cursor | undefined
     size: number
   }): Promise<(UserToServe & Cursor)[] | undefined>
-  /** Gives back the process's ranges of a pass, except those that begin with one of `kept`. */
+  /** Releases the process's ranges of a pass, except those that begin with one of `kept`. */
   releaseRanges(workerIds: readonly number[], pass: Pass, kept?: readonly Cursor[]): Promise<void>
 }
 
@@ -101,8 +101,8 @@ export interface DueLook {
 /** Deliveries and their attempts: `deliveries/` says what each does. */
 export interface AttemptStore {
   isAnythingAbandoned(): Promise<boolean>
-  /** Gives back the waiting deliveries of a process and yields them: due `now`, or `then`, at their own time. */
-  giveBack(workerIds: readonly number[], due: 'now' | 'then'): AsyncGenerator<LedgerDelivery>
+  /** Releases the waiting deliveries of a process and yields them: due `now`, or `then`, at their own time. */
+  releaseDeliveries(workerIds: readonly number[], due: 'now' | 'then'): AsyncGenerator<LedgerDelivery>
   /** Makes deliveries due now that were put off because a clock was ahead. */
   endFarPauses(): Promise<void>
 
@@ -118,12 +118,12 @@ export interface AttemptStore {
     known: readonly string[]
   }): Promise<LedgerDelivery[]>
   /**
-   * Takes back attempts that were recorded and certainly not made; `isErased`: because a listing was erased. Returns the deliveries that
+   * Takes back attempts of which certainly nothing went out; `isErased`: because a listing was erased. Returns the deliveries that
    * ended, now or before: all have to be reported.
    */
   takeBack(
     workerIds: readonly number[],
-    unsent: readonly Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>[],
+    attempts: readonly Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>[],
     isErased?: boolean,
   ): Promise<LedgerDelivery[]>
   /** The milliseconds until the next attempt is due; null if none waits. */

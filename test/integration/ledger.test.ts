@@ -11,11 +11,11 @@ import {
   findNextDue,
   findRecordedUnheard,
   recordDueAttempts,
-  recordGivenBack,
+  releaseDeliveries,
 } from '../../src/deliveries/due.ts'
 import { endDeliveries } from '../../src/deliveries/erased-deliveries.ts'
 import { findErasureCount, raiseErasureCount } from '../../src/deliveries/erasure-count.ts'
-import { type DeliveryState, endAbandoned, endUnwanted, recordUnsent } from '../../src/deliveries/ledger.ts'
+import { type DeliveryState, endAbandoned, endUnwanted, takeBack } from '../../src/deliveries/ledger.ts'
 import { makeAnew } from '../../src/deliveries/made-anew.ts'
 import { decodeRecipe, encodeRecipes } from '../../src/deliveries/recipe.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
@@ -32,9 +32,9 @@ const email = 'a@example.com'
 const delivery = { part: 1, parts: 1, queries: 1, leads: 1, bytes: 100, queryList: '[]', contents: [{ versionId: 1 }] }
 const endLease = (db: Database, id: number) =>
   sql`update workers set lease_until = now() - interval '1 second' where id = ${id}`.execute(db)
-async function giveBack(db: Database, workerIds: readonly number[]) {
+async function release(db: Database, workerIds: readonly number[]) {
   const given: string[] = []
-  for await (const { idempotencyKey } of recordGivenBack(db, workerIds)) given.push(idempotencyKey)
+  for await (const { idempotencyKey } of releaseDeliveries(db, workerIds)) given.push(idempotencyKey)
   return given
 }
 
@@ -83,7 +83,7 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
     attempts: [],
     told: [],
   })
-  await giveBack(db, live.ids)
+  await release(db, live.ids)
   assert.deepEqual(await take(db, late), [])
   assert.deepEqual(
     (await take(db, live)).map(({ idempotencyKey, attempt }) => [idempotencyKey, attempt]),
@@ -95,7 +95,7 @@ test('a process leaves alone what another is taking at the same moment, and does
   const { db, newWorker, begin, take } = await build(t)
   const [one, other] = [await newWorker(), await newWorker()]
   await begin(one, 'due', false)
-  await giveBack(db, one.ids)
+  await release(db, one.ids)
   await db.transaction().execute(async (tx) => {
     assert.equal((await take(tx, one)).length, 1)
     const late = sleep(60_000, 'it waits', { ref: false })
@@ -280,11 +280,11 @@ test('a delivery that was recorded and never sent is not sent once its week is o
     { userId, email, kind: 'weekly', scope: 'weekly:2025-W01', deliveries: [{ ...delivery, idempotencyKey: 'late' }], erasures: 1, server: '' },
   ]) // biome-ignore format: a list
   await sql`update deliveries set status = 'delivered', under_way = false where idempotency_key = 'sent'`.execute(db)
-  await giveBack(db, worker.ids)
+  await release(db, worker.ids)
   assert.deepEqual([await take(db, other), await endAbandoned(db)], [[], []])
   await begin(worker, 'unwanted', false)
   await db.updateTable('users').set({ subscribed: false }).execute()
-  await giveBack(db, worker.ids)
+  await release(db, worker.ids)
   assert.deepEqual(await take(db, other), [])
   assert.deepEqual(
     (await endAbandoned(db)).map(({ idempotencyKey, status }) => [idempotencyKey, status]),
@@ -457,7 +457,7 @@ test('an erasure ends begun deliveries in every state; those without an attempt 
     ['succeeds', 'delivered', 1, null],
   ])
   assert.deepEqual(
-    [await recordUnsent(db, worker.ids, [nth('taken-back')]), await recordUnsent(db, worker.ids, [nth('gone')], true)],
+    [await takeBack(db, worker.ids, [nth('taken-back')]), await takeBack(db, worker.ids, [nth('gone')], true)],
     [[], []],
   )
   // a process that waits for the attempts does not end deliveries that it no longer has
@@ -506,13 +506,13 @@ test('an erasure goes through where the push that had the delivery in hand ends 
 test('an attempt that was taken back, and belongs to another process by then, is not taken back again', async (t) => {
   const { db, newWorker, begin, take } = await build(t)
   const [late, live] = [await newWorker(), await newWorker()]
-  for (const key of ['gone', 'unsent']) {
+  for (const key of ['gone', 'left']) {
     await begin(late, key, true)
     await sql`delete from claims`.execute(db)
   }
   const again = async () => [
-    await recordUnsent(db, late.ids, [nth('gone')], true),
-    await recordUnsent(db, late.ids, [nth('unsent')]),
+    await takeBack(db, late.ids, [nth('gone')], true),
+    await takeBack(db, late.ids, [nth('left')]),
   ]
   assert.deepEqual(await again(), [[], []])
   await endLease(db, late.id)
@@ -521,7 +521,7 @@ test('an attempt that was taken back, and belongs to another process by then, is
     [1, 1],
   )
   // what is under way waits for its end
-  await endDeliveries(db, ['unsent'])
+  await endDeliveries(db, ['left'])
   const rows = () => db.selectFrom('deliveries').select(['attempts', 'under_way', 'end_reason', 'recipe']).execute()
   const before = await rows()
   assert.deepEqual([await again(), await rows()], [[[], []], before])
@@ -536,7 +536,7 @@ test('a process gives back all of its waiting deliveries, also more than one pag
     insert into deliveries select (jsonb_populate_record(d, jsonb_build_object('idempotency_key', 'key-' || n))).*
     from deliveries d, generate_series(1, ${pageRows}::integer) as n
   `.execute(db)
-  assert.equal(new Set(await giveBack(db, worker.ids)).size, pageRows + 1)
+  assert.equal(new Set(await release(db, worker.ids)).size, pageRows + 1)
 })
 
 test('a redacted listing is the newest of a delivery that is made anew, as its version is', async (t) => {

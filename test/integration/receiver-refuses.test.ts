@@ -276,7 +276,7 @@ for (const [compress, count] of [['gzip', 1], ['auto', 60]] as const) {
 } // biome-ignore format: a table
 
 // The push slept 250 ms for ever, and the next push was held for an hour by a try that nobody had made.
-test('a try whose user is gone by then is given back, and the push ends', async (t) => {
+test('a try whose user is gone by then is taken back, and the push ends', async (t) => {
   const house = await build(t, { users: users(1) })
   const row = databaseReceiver(house.db, house.receiver.url)
   await row.begin(true)

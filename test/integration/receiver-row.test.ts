@@ -96,7 +96,7 @@ test('a push whose first attempts are all made learns what another found before 
   assert.deepEqual([receiver.maySend(0), await receiver.noteNoFirstsLeft(), receiver.maySend(0)], [true, true, false])
 })
 
-test('a try is one process’s; one that was not made is there for the next', async (t) => {
+test('a try is one process’s; one that is taken back is there for the next', async (t) => {
   const { db } = await (await createDatabase(t)).open()
   const row = await begin(db)
   const troubleOf = async () => (await row.read()).trouble
@@ -110,7 +110,7 @@ test('a try is one process’s; one that was not made is there for the next', as
   await sql`update receivers set second_at = now() + interval '10 days'`.execute(db)
   assert.deepEqual([(await troubleOf())?.secondMs, await row.tell({ ...second, tries: 3 })], [0, true])
   // it stayed taken for the rest of the hour after a stop
-  await row.tell({ ...second, says: 'not made', tries: 4 })
+  await row.tell({ ...second, says: 'taken back', tries: 4 })
   assert.deepEqual(await troubleOf(), { trouble: { is: 'down' }, tries: 3, nextMs: 0, secondMs: 0 })
   assert.equal(await row.tell({ ...second, tries: 3 }), true)
   assert.equal((await databaseReceiver(db, `${url}other`).read()).trouble, null)
@@ -132,7 +132,7 @@ test('a try holds for a process whose look began before it', async (t) => {
 })
 
 // A push that knew of refusals took the try of an outage that another had found, and did not make it.
-test('a try of one trouble is none of another, nor is it given back to it', async (t) => {
+test('a try of one trouble is none of another, nor is it taken back for it', async (t) => {
   const { db } = await (await createDatabase(t)).open()
   const row = await begin(db)
   const triesOf = async () => (await row.read()).trouble?.tries
@@ -140,7 +140,7 @@ test('a try of one trouble is none of another, nor is it given back to it', asyn
     await row.tell({ ...trouble, trouble: is })
     const try0 = { ...first, trouble: is, tries: 0 }
     assert.deepEqual([await row.tell({ ...try0, trouble: other }), await triesOf(), await row.tell(try0), await triesOf()], [false, 0, true, 1])
-    const back = { ...try0, says: 'not made', tries: 1 } as const
+    const back = { ...try0, says: 'taken back', tries: 1 } as const
     assert.deepEqual([await row.tell({ ...back, trouble: other }), await triesOf(), await row.tell(back), await triesOf()], [false, 1, true, 0])
   }
 }) // biome-ignore format: a table

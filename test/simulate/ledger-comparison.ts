@@ -151,7 +151,7 @@ class Hand {
   }
 
   /** An attempt that was recorded, or one that the ledger may not know. */
-  get unsent(): Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'> {
+  get someAttempt(): Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'> {
     const { random } = this
     const underWay = this.attempts.filter(({ idempotencyKey: key }) => this.state.deliveries.get(key)?.underWay)
     const attempts = underWay.length > 0 && random.chance(0.8) ? underWay : this.attempts
@@ -162,8 +162,8 @@ class Hand {
   /** Of attempts with different keys. */
   get outcomes(): RecordedOutcome[] {
     const { random } = this
-    const unsent = Array.from({ length: random.from(0, 3) }, () => this.unsent)
-    const byKey = new Map(unsent.map((attempt) => [attempt.idempotencyKey, attempt]))
+    const some = Array.from({ length: random.from(0, 3) }, () => this.someAttempt)
+    const byKey = new Map(some.map((attempt) => [attempt.idempotencyKey, attempt]))
     return [...byKey.values()].map((attempt) => {
       const error = random.one(errors)
       const httpStatus = error === null ? 200 : error === 'timeout' ? null : random.one([500, 415, 401])
@@ -465,22 +465,20 @@ const attemptsOf: Choice = (hand) => {
       return answer('attempts.findUnheard', { of, known }, ({ ledger }) => ledger.attempts.findUnheard(of, known))
     }
     case 16: {
-      const byKey = new Map([hand.unsent, hand.unsent].map((attempt) => [attempt.idempotencyKey, attempt]))
-      const unsent = [...byKey.values()]
-      return answer('attempts.takeBack', { workerIds, unsent }, ({ ledger }) =>
-        ledger.attempts.takeBack(workerIds, unsent),
-      )
+      const byKey = new Map([hand.someAttempt, hand.someAttempt].map((attempt) => [attempt.idempotencyKey, attempt]))
+      const some = [...byKey.values()]
+      return answer('attempts.takeBack', { workerIds, some }, ({ ledger }) => ledger.attempts.takeBack(workerIds, some))
     }
     case 17: {
-      const { unsent } = hand
-      return answer('attempts.takeBack', { workerIds, unsent, isErased: true }, ({ ledger }) =>
-        ledger.attempts.takeBack(workerIds, [unsent], true),
+      const { someAttempt: attempt } = hand
+      return answer('attempts.takeBack', { workerIds, attempt, isErased: true }, ({ ledger }) =>
+        ledger.attempts.takeBack(workerIds, [attempt], true),
       )
     }
     case 18: {
       const due = random.one(['now', 'then'] as const)
-      return answer('attempts.giveBack', { workerIds, due }, ({ ledger }) =>
-        collect(ledger.attempts.giveBack(workerIds, due)),
+      return answer('attempts.releaseDeliveries', { workerIds, due }, ({ ledger }) =>
+        collect(ledger.attempts.releaseDeliveries(workerIds, due)),
       )
     }
     default:
@@ -512,7 +510,7 @@ const receiversOf: Choice = ({ random }) => {
         { says: 'well' },
         { says: 'trouble', trouble, inARow: 20, error: null },
         { says: 'try', ...given },
-        { says: 'not made', ...given },
+        { says: 'taken back', ...given },
         { says: 'pace', ...pace },
         { says: 'gzip', takes: random.chance(0.6) },
       ] as const)

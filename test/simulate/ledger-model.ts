@@ -45,7 +45,7 @@ export interface Listed {
   json: Buffer
 }
 
-type Unsent = Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>
+type AttemptName = Pick<RecordedAttempt, 'idempotencyKey' | 'attempt'>
 
 const dayMs = 86_400_000
 /** `findNextDue` and `recordDue` look back so far. */
@@ -692,8 +692,8 @@ export class LedgerModel {
     return taken.flatMap(({ key }) => state.deliveries.get(key) ?? [])
   }
 
-  private takeErasedOf(workerIds: readonly number[], unsent: readonly Unsent[]): LedgerDelivery[] {
-    const isOf = (key: string) => unsent.some(({ idempotencyKey }) => idempotencyKey === key)
+  private takeErasedOf(workerIds: readonly number[], taken: readonly AttemptName[]): LedgerDelivery[] {
+    const isOf = (key: string) => taken.some(({ idempotencyKey }) => idempotencyKey === key)
     return this.takeErased(workerIds, isOf).map((d) => toLedgerDelivery(d, null))
   }
 
@@ -707,8 +707,8 @@ export class LedgerModel {
   }
 
   /** Those of the attempts that are under way, as far as the process has them. */
-  private findOurs(workerIds: readonly number[], unsent: readonly Unsent[]): DeliveryRow[] {
-    return unsent.flatMap(({ idempotencyKey, attempt }) => {
+  private findOurs(workerIds: readonly number[], taken: readonly AttemptName[]): DeliveryRow[] {
+    return taken.flatMap(({ idempotencyKey, attempt }) => {
       const d = this.state.deliveries.get(idempotencyKey)
       const isOurs = d?.status === 'pending' && d.underWay && d.workerId !== null && workerIds.includes(d.workerId)
       return d && isOurs && d.attempts === attempt ? [d] : []
@@ -723,8 +723,8 @@ export class LedgerModel {
     d.second.at = null
   }
 
-  takeBack(workerIds: readonly number[], unsent: readonly Unsent[], isErased = false): LedgerDelivery[] {
-    const ours = this.findOurs(workerIds, unsent)
+  takeBack(workerIds: readonly number[], taken: readonly AttemptName[], isErased = false): LedgerDelivery[] {
+    const ours = this.findOurs(workerIds, taken)
     for (const d of ours) {
       if (d.attempts === 1 && (isErased || d.endReason !== null)) this.makeAnew(d)
       if (d.attempts === 2 && isErased) d.endReason = wasErased
@@ -732,7 +732,7 @@ export class LedgerModel {
       if (d.endReason !== null) d.status = d.first.maybeArrived ? 'unknown' : 'failed'
     }
     const ended = ours.filter(({ status }) => status !== 'pending').map((d) => toLedgerDelivery(d, null))
-    return [...ended, ...this.takeErasedOf(workerIds, unsent)]
+    return [...ended, ...this.takeErasedOf(workerIds, taken)]
   }
 
   /** Without the listings that were erased, under its key. */
@@ -759,7 +759,7 @@ export class LedgerModel {
     return countBodyBytes(1, Buffer.byteLength(queryList), versionIds.length, leadBytes)
   }
 
-  giveBack(workerIds: readonly number[], due: 'now' | 'then'): LedgerDelivery[] {
+  releaseDeliveries(workerIds: readonly number[], due: 'now' | 'then'): LedgerDelivery[] {
     const { is, now, state } = this
     const isOurs = ({ workerId }: DeliveryRow) => workerId !== null && workerIds.includes(workerId)
     return ([2, 1] as const).flatMap((nth) =>
@@ -835,7 +835,7 @@ export class LedgerModel {
   private changeOf(row: ReceiverRow, news: ReceiverNews): Partial<ReceiverRow> | undefined {
     const { now } = this
     const { trouble, tries, secondAt } = row
-    const isOfAnother = (news: ReceiverNews & { says: 'try' | 'not made' }) =>
+    const isOfAnother = (news: ReceiverNews & { says: 'try' | 'taken back' }) =>
       !isAlike(trouble ?? undefined, news.trouble) || tries !== news.tries
     switch (news.says) {
       case 'well':
@@ -852,7 +852,7 @@ export class LedgerModel {
         const nextAt = now + pauseMs(tries + 1)
         return { tries: tries + 1, nextAt, secondAt: news.kind === 'second' ? now : secondAt }
       }
-      case 'not made':
+      case 'taken back':
         if (isOfAnother(news)) return undefined
         return { tries: tries - 1, nextAt: now, secondAt: news.kind === 'second' ? null : secondAt }
       case 'pace': {

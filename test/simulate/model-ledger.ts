@@ -71,8 +71,8 @@ export function modelLedger(model: LedgerModel, way: Way): Ledger {
     isAnythingAbandoned: () => surely('isAnythingAbandoned', () => model.isAnythingAbandoned()),
     endAbandoned: (of) => once('endAbandoned', () => model.endAbandoned(of)),
     takeBack: (...of) => once('takeBack', () => model.takeBack(...of)),
-    async *giveBack(...of) {
-      yield* await surely('giveBack', () => model.giveBack(...of))
+    async *releaseDeliveries(...of) {
+      yield* await surely('releaseDeliveries', () => model.releaseDeliveries(...of))
     },
     findNextDue: (look) => once('findNextDue', () => model.findNextDue(look)),
     endFarPauses: () => surely('endFarPauses', () => model.endFarPauses()),

@@ -102,7 +102,7 @@ const runsPerFaultTheme = 5
 /** Where it matters whether something happens before, within or after a statement. */
 const critical = [
   ...['recordPushes', 'recordPushes', 'recordPushes', 'recordDue', 'recordDue', 'recordOutcomes', 'recordOutcomes'],
-  ...['takeRange', 'takeBack', 'giveBack', 'endAbandoned', 'findNextDue', 'findErasures', 'countOfPass'],
+  ...['takeRange', 'takeBack', 'releaseDeliveries', 'endAbandoned', 'findNextDue', 'findErasures', 'countOfPass'],
   ...['end', 'closeInterrupted', 'takeBack', 'releaseRanges'],
 ]
 const criticalInTrouble = ['takeTry', 'takeTry', 'takeTry', 'tellReceiver', 'readReceiver', 'recordDue', 'recordPushes']

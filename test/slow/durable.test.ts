@@ -5,9 +5,9 @@ import { databaseLeases, Worker } from '../../src/db/leases.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import { recordDueAttempts } from '../../src/deliveries/due.ts'
-import { recordUnsent } from '../../src/deliveries/ledger.ts'
+import { takeBack } from '../../src/deliveries/ledger.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
-import { recordImportVolume, startRun } from '../../src/deliveries/runs.ts'
+import { recordVerdict, startRun } from '../../src/deliveries/runs.ts'
 import { type BreakablePostgres, startPostgres } from '../chaos/postgres.ts'
 import { seedUsers } from '../support/seed.ts'
 
@@ -64,7 +64,7 @@ test('the verdict of the guard survives, and its number', async () => {
   const run = { runId, server: await databaseLeases(opened.db).findServer() }
   const importVolume = { listings: 7, filledFields: null }
   const verdict = { importVolume, sources: [], held: { by: 'week', reason: 'too few' }, accepted: true } as const
-  assert.equal(await recordImportVolume(opened.db, run, verdict), 1)
+  assert.equal(await recordVerdict(opened.db, run, verdict), 1)
   await postgres.kill(0)
   const { rows } = await opened.pool.query('select listings, held, held_by, accepted, statements from runs')
   assert.deepEqual(rows, [{ listings: 7, held: 'too few', held_by: 'week', accepted: true, statements: 1 }])
@@ -107,7 +107,7 @@ test('an attempt that was recorded with its delivery survives', async () => {
 })
 
 test('taking an attempt back, and recording it again, survive', async () => {
-  await recordUnsent(opened.db, worker.ids, [{ idempotencyKey: key, attempt: 1 }])
+  await takeBack(opened.db, worker.ids, [{ idempotencyKey: key, attempt: 1 }])
   assert.deepEqual(await stateAfterDeath(), [0, false, null])
   await recordDueAttempts(opened.db, {
     workerIds: worker.ids,

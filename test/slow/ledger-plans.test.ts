@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { databaseLeases, Worker } from '../../src/db/leases.ts'
-import { type DueFrom, findNextDue, recordDueAttempts, recordGivenBack } from '../../src/deliveries/due.ts'
+import { type DueFrom, findNextDue, recordDueAttempts, releaseDeliveries } from '../../src/deliveries/due.ts'
 import { findWaitingSubscriptions } from '../../src/push/database/subscriptions.ts'
 import { createDatabase } from '../support/database.ts'
 import { countRowsRead } from '../support/rows-read.ts'
@@ -84,7 +84,7 @@ test('due attempts are looked up in their order, however many wait, with any sta
   old.release()
 
   let given = 0
-  for await (const _ of recordGivenBack(db, ids)) given++
+  for await (const _ of releaseDeliveries(db, ids)) given++
   assert.equal(given, count - 10_000 - 16 - 16)
   assert.equal((await look(16)).next !== undefined, true)
 })

@@ -176,7 +176,7 @@ function act(world: World): World[] | undefined {
       const kind = permission.kind === 'second' ? 'second' : drawn > 0 ? 'drawn' : 'first'
       const granted = feel(world, { is: 'granted', kind: permission.kind })
       // its user may be gone: then nothing is recorded
-      return [record(granted, kind), feel(without(granted, kind), { is: 'not made' }), feel(world, { is: 'no sign' })]
+      return [record(granted, kind), feel(without(granted, kind), { is: 'taken back' }), feel(world, { is: 'no sign' })]
     }
     case 'wait':
       return []
@@ -218,7 +218,7 @@ function suffer(world: World, signs: readonly Sign[]): World[] {
     }
     const { alikeFirsts } = world
     const sent = alikeFirsts && isFirst(kind) ? { ...alikeFirsts, sent: alikeFirsts.sent - 1 } : alikeFirsts
-    found.push(feel({ ...unmade, alikeFirsts: sent }, { is: 'not made' }))
+    found.push(feel({ ...unmade, alikeFirsts: sent }, { is: 'taken back' }))
   }
   if (later > 0) found.push({ ...world, later: later - 1, firsts: world.firsts + 1 }, { ...world, later: 0 })
   const learnt = (trouble: Trouble | undefined, tries: number): World => {

@@ -256,15 +256,15 @@ test('a refusal: the push that comes next tries once, another that begins meanwh
   assert.equal(ask(after([401], tried), next('first'), 0, rules).is, 'end')
 }) // biome-ignore format: a table
 
-test('a try that was not made is given back', () => {
+test('a try that is taken back is there for the next', () => {
   for (const trouble of [isDown, { is: 'asks' } as const, refuses(401)]) {
     const known = { trouble, tries: 4, nextMs: 0, secondMs: 0 }
     const { health } = step(unproven, { is: 'row', known, begins: true }, 0, rules)
     const granted = step(health, { is: 'granted', kind: 'second' }, 0, rules).health
-    const back = step(granted, { is: 'not made' }, 0, rules)
-    assert.deepEqual(back.write, { says: 'not made', trouble, tries: 5, kind: 'second' })
+    const back = step(granted, { is: 'taken back' }, 0, rules)
+    assert.deepEqual(back.write, { says: 'taken back', trouble, tries: 5, kind: 'second' })
     assert.deepEqual(ask(back.health, { open: 0, next: { is: 'second', inMs: 0 } }, 1_000, rules), { is: 'try', kind: 'second' })
-    assert.equal(step(back.health, { is: 'not made' }, 0, rules).write, undefined)
+    assert.equal(step(back.health, { is: 'taken back' }, 0, rules).write, undefined)
   }
 }) // biome-ignore format: a table
 

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { systemClock } from '../../src/base/clock.ts'
 import { Worker } from '../../src/db/leases.ts'
 import type { Ledger } from '../../src/push/ledger.ts'
-import type { Pass } from '../../src/push/whom/pass.ts'
+import type { Pass, UserToServe } from '../../src/push/whom/pass.ts'
 import {
   PlannedPushes,
   type PlannedPushesContext,
@@ -80,7 +80,11 @@ test('users who are read and not begun yet, or held back, stay with the process 
   const held: string[] = []
   const fell = '7@example.com'
   model.state.claims.set(claimKey('weekly:2026-W09', fell), { claimedAt: 0, leads: 200, queriesMark: markOf(['1']) })
-  const planned = planOn(ledger, worker, { concurrency, onHeld: ({ email }) => (held.push(email), 'held') })
+  const onHeld = ({ email }: UserToServe) => {
+    held.push(email)
+    return 'held' as const
+  }
+  const planned = planOn(ledger, worker, { concurrency, onHeld })
   const pass: Pass = { kind: 'weekly', period: '2026-W10', scope: 'weekly:2026-W10', meant: { who: 'everybody' }, compared: ['weekly:2026-W09'] }
   const unbegun: string[] = []
   let read = 0

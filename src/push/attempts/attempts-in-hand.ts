@@ -219,23 +219,23 @@ export class AttemptsInHand {
   }
 
   /**
-   * Takes back recorded attempts that were not made: those that are ready, or `unmade` that were taken. They are due again. `isErased`:
-   * their bodies can no longer be built, since one of their listings was erased.
+   * Takes back recorded attempts of which certainly nothing went out: those that are ready, or `attempts` that were taken. They do not
+   * count, and are due again. `isErased`: their bodies can no longer be built, since one of their listings was erased.
    */
-  async takeBack(unmade: readonly RecordedAttempt[] = this.ready.splice(0), isErased = false): Promise<void> {
-    if (unmade.length === 0) return
+  async takeBack(attempts: readonly RecordedAttempt[] = this.ready.splice(0), isErased = false): Promise<void> {
+    if (attempts.length === 0) return
     const { ledger, worker } = this.context
-    this.tell(await ledger.rideOut(() => ledger.attempts.takeBack(worker.ids, unmade, isErased)))
-    for (const { idempotencyKey, attempt } of unmade) {
+    this.tell(await ledger.rideOut(() => ledger.attempts.takeBack(worker.ids, attempts, isErased)))
+    for (const { idempotencyKey, attempt } of attempts) {
       this.all.delete(idempotencyKey)
       this.due.note(attempt === 1 ? 'first' : 'second')
     }
   }
 
-  /** Gives back the deliveries that this process still has: due `now`, or `then`, at their own time. */
-  async giveBack(due: 'now' | 'then'): Promise<void> {
+  /** Releases the deliveries that this process still has: due `now`, or `then`, at their own time. */
+  async release(due: 'now' | 'then'): Promise<void> {
     const { ledger, worker } = this.context
     await this.takeBack()
-    for await (const delivery of ledger.attempts.giveBack(worker.ids, due)) this.tell([delivery])
+    for await (const delivery of ledger.attempts.releaseDeliveries(worker.ids, due)) this.tell([delivery])
   }
 }

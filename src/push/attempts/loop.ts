@@ -77,7 +77,7 @@ export class PushLoop {
     const { end = { is: 'stopped' }, failure } = this
     if (isDatabaseError(failure)) throw failure
     await this.receiver.end(end.is !== 'done')
-    await this.attempts.giveBack(end.is === 'leaving' ? 'then' : 'now')
+    await this.attempts.release(end.is === 'leaving' ? 'then' : 'now')
     if (failure !== undefined) throw failure
     return end
   }
@@ -267,7 +267,7 @@ export class PushLoop {
     await (isPlanned ? this.beginPlanned(1) : this.attempts.recordDue(1, kind, true))
     if (!this.isIdle) return
     // its user was removed, or another process has taken them
-    await this.receiver.noteNotMade()
+    await this.receiver.noteTakenBack()
     await this.sleeper.sleep(againMs)
   }
 

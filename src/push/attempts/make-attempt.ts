@@ -36,13 +36,13 @@ export async function makeAttempt(
     throw error
   })
   if (receiverKey === undefined) {
-    await receiver.noteNotMade(attempt)
+    await receiver.noteTakenBack(attempt)
     attempts.noteOutcome(attempt, damagedKey)
     return undefined
   }
   const found = isAtHand(contents) ? contents : await planned.readJson(contents)
   if (found === undefined) {
-    await receiver.noteNotMade(attempt)
+    await receiver.noteTakenBack(attempt)
     await attempts.takeBack([attempt], true)
     return undefined
   }
@@ -50,7 +50,7 @@ export async function makeAttempt(
   const outcome = await wire.send({ body, ...attempt, receiverKey })
   planned.bodies.giveBack(body)
   if (outcome.lacks !== undefined) {
-    await receiver.noteNotMade(attempt)
+    await receiver.noteTakenBack(attempt)
     await attempts.takeBack([attempt])
     return outcome.lacks
   }

@@ -7,9 +7,9 @@ import {
   findNextDue,
   findRecordedUnheard,
   recordDueAttempts,
-  recordGivenBack,
+  releaseDeliveries,
 } from '../../deliveries/due.ts'
-import { endAbandoned, isAnythingAbandoned, recordUnsent } from '../../deliveries/ledger.ts'
+import { endAbandoned, isAnythingAbandoned, takeBack } from '../../deliveries/ledger.ts'
 import { recordOutcomes, recordPushes } from '../../deliveries/record.ts'
 import {
   closeInterruptedRuns,
@@ -17,8 +17,8 @@ import {
   findInterruptedRuns,
   findOthersAtWork,
   findStatements,
-  recordImportVolume,
   recordLoss,
+  recordVerdict,
   startRun,
   wasHeldBefore,
 } from '../../deliveries/runs.ts'
@@ -53,7 +53,7 @@ const runsOf = (db: Database): RunStore => ({
   findInterrupted: (period) => findInterruptedRuns(db, period),
   closeInterrupted: (runIds, heldUsers) => closeInterruptedRuns(db, runIds, heldUsers),
   findWeek: (period) => findWeek(db, period),
-  recordVerdict: (run, verdict) => recordImportVolume(db, run, verdict),
+  recordVerdict: (run, verdict) => recordVerdict(db, run, verdict),
   wasHeldBefore: (period, runId) => wasHeldBefore(db, period, runId),
   findOthersAtWork: (workerIds) => rideOut(() => findOthersAtWork(db, workerIds)),
 })
@@ -73,8 +73,8 @@ const usersOf = (db: Database): UserStore => ({
 const attemptsOf = (db: Database): AttemptStore => ({
   isAnythingAbandoned: () => rideOut(() => isAnythingAbandoned(db)),
   endAbandoned: (of) => endAbandoned(db, of),
-  takeBack: (...of) => recordUnsent(db, ...of),
-  giveBack: (workerIds, due) => recordGivenBack(db, workerIds, due),
+  takeBack: (...of) => takeBack(db, ...of),
+  releaseDeliveries: (workerIds, due) => releaseDeliveries(db, workerIds, due),
   findNextDue: (look) => findNextDue(db, look),
   endFarPauses: () => rideOut(() => endFarPauses(db)),
   recordPushes: (by, pushes, outcomes) => recordPushes(db, by, pushes, outcomes),

@@ -74,7 +74,7 @@ const isIn = (trouble: Trouble) => sql<boolean>`(trouble is not distinct from ${
 
 /**
  * A process keeps the `next_at` that it has read with a count of tries, so while a trouble lasts `next_at` changes only with the count. A
- * try that is given back brings a count again: both times of that count have passed by then.
+ * try that is taken back brings a count again: both times of that count have passed by then.
  */
 function statementFor(id: Buffer, news: ReceiverNews) {
   switch (news.says) {
@@ -93,7 +93,7 @@ function statementFor(id: Buffer, news: ReceiverNews) {
         where url_sha256 = ${id} and ${isIn(news.trouble)} and tries = ${news.tries}
           and (${news.kind === 'first'} or ${secondMs} = 0)
       `
-    case 'not made':
+    case 'taken back':
       return sql`
         update receivers set tries = tries - 1, next_at = now(),
           second_at = case when ${news.kind === 'second'} then null else second_at end

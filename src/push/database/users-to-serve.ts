@@ -266,7 +266,7 @@ export async function takeRange(
   }
 }
 
-/** Gives back the process's ranges of a pass, except those that begin with one of `kept`. */
+/** Releases the process's ranges of a pass, except those that begin with one of `kept`. */
 export async function releaseRanges(
   db: Database,
   workerIds: readonly number[],

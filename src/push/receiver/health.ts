@@ -13,7 +13,7 @@
  * | mixed | an answer without trouble, a second attempt with another answer, or no first attempts left | mixed, and second ones go |
  * | unproven, mixed | the receiver asks for less, and takes nothing until the patience is over | over |
  * | trouble | the try is granted | trouble, with the try |
- * | trouble | the granted try is not made | trouble, and the try is given back |
+ * | trouble | the granted try is taken back | trouble, and the next try is due |
  * | trouble | an attempt that ends alike | trouble, without the try: the next one comes later |
  * | trouble | an answer of another kind | unproven with that answer; the trouble stands until more is known |
  * | trouble (down, asks) | others have reached the receiver | trouble, with one try at once |
@@ -105,8 +105,8 @@ export type Event =
   | { is: 'row'; known: KnownTrouble | null; begins: boolean }
   /** This process may make the try. */
   | { is: 'granted'; kind: AttemptKind }
-  /** The try that was granted cannot be made. */
-  | { is: 'not made' }
+  /** The try that was granted is taken back: its attempt does not count. */
+  | { is: 'taken back' }
   /** The receiver shows no sign of life. */
   | { is: 'no sign' }
   | { is: 'nobody to draw' }
@@ -121,8 +121,8 @@ export type Write =
   | { says: 'well' }
   /** After `inARow` attempts; `error`: how the last one ended. */
   | { says: 'trouble'; trouble: Trouble; inARow: number; error: string | null }
-  /** The try, one of `tries` of this trouble, was not made. */
-  | { says: 'not made'; trouble: Trouble; tries: number; kind: AttemptKind }
+  /** The try, one of `tries` of this trouble, is taken back. */
+  | { says: 'taken back'; trouble: Trouble; tries: number; kind: AttemptKind }
 
 export interface Step {
   health: Health
@@ -188,7 +188,7 @@ export function step(health: Health, event: Event, now: number, rules: Rules): S
         ? { health: { ...health, stands: undefined }, ...tellWell }
         : { health }
     case 'granted':
-    case 'not made':
+    case 'taken back':
       return { health }
   }
 }
@@ -286,11 +286,11 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
       const secondAt = kind === 'second' ? now + secondMs : health.secondAt
       return { health: { ...health, tries: tries + 1, nextAt: now + pauseMs(tries + 1), secondAt, mine: kind } }
     }
-    case 'not made': {
+    case 'taken back': {
       if (mine === undefined) return { health }
       const secondAt = mine === 'second' ? now : health.secondAt
       const back: InTrouble = { ...health, tries: tries - 1, nextAt: now + outageLookMs, secondAt, mine: undefined }
-      return { health: back, write: { says: 'not made', trouble, tries, kind: mine } }
+      return { health: back, write: { says: 'taken back', trouble, tries, kind: mine } }
     }
     case 'no sign':
       return { health: { ...health, nextAt: Math.max(nextAt, now + outageCheckMs) } }

@@ -195,8 +195,8 @@ export class Pace {
     return false
   }
 
-  /** An attempt that `take` let begin was not made. */
-  noteNotMade(kind: AttemptKind): void {
+  /** An attempt that `take` let begin is taken back. */
+  noteTakenBack(kind: AttemptKind): void {
     this.underWay = Math.max(0, this.underWay - 1)
     if (kind === 'second') this.secondsUnderWay = Math.max(0, this.secondsUnderWay - 1)
   }

@@ -154,7 +154,7 @@ export class Receiver {
 
   /** Tells others the remaining news. `cutShort`: attempts are left. */
   async end(cutShort: boolean): Promise<void> {
-    await this.noteNotMade()
+    await this.noteTakenBack()
     await this.apply({ is: 'end', cutShort })
     if (this.context.heeds) await this.tellPace()
   }
@@ -209,10 +209,10 @@ export class Receiver {
     return this.tell({ says: 'gzip', takes: this.gzip === 'takes' })
   }
 
-  /** `attempt`, or the attempt for a granted try, could not be made. */
-  async noteNotMade(attempt?: RecordedAttempt): Promise<void> {
-    if (attempt) this.pace.noteNotMade(kindOf(attempt))
-    await this.apply({ is: 'not made' })
+  /** `attempt`, or the attempt for a granted try, shows nothing of the receiver: nothing of it went out. */
+  async noteTakenBack(attempt?: RecordedAttempt): Promise<void> {
+    if (attempt) this.pace.noteTakenBack(kindOf(attempt))
+    await this.apply({ is: 'taken back' })
   }
 
   /** Nobody is left to be drawn. */
