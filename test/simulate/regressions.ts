@@ -26,6 +26,33 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     ],
     events: [],
   },
+  'the last users, whom one process has alone and the receiver always refuses, hold nobody else back': {
+    seed: 52,
+    users: [...users(32), { places: ['10002'], subscribed: true }, { places: ['10002'], subscribed: true }],
+    listings: ['10001', '10001', '10001'],
+    settings: {
+      ...settings,
+      retryDelayMs: 5_000,
+      concurrency: 16,
+      outageMs: 60_000,
+      compress: 'gzip',
+      leaseMs: 20_000,
+      guard: 'off',
+    },
+    receiver: [
+      {
+        atMs: 0,
+        manner: {
+          is: 'fails for',
+          whom: { by: 'place', places: ['10002'] },
+          how: { is: 'status', status: 422, latencyMs: 32 },
+          latencyMs: 32,
+        },
+      },
+    ],
+    pushes: [17, 13, 23].map((atMs) => ({ ...all, atMs })),
+    events: [],
+  },
   'a user who was held back, and is left to nobody in the end, is counted': {
     seed: 379,
     users: [...users(5), { places: ['10001'], subscribed: true, leadsBefore: 100 }],

@@ -2,6 +2,7 @@
  * Worlds in which faults belong together: a theme says whom the receiver always fails for, how, and since when, or which trouble
  * everybody gets. All faults of such a world come from its theme, and each theme is a row of the table at the end.
  */
+import { rangeUsersMin } from '../../src/push/whom/planned-pushes.ts'
 import type { Random } from '../chaos/random.ts'
 import type { Manner, Push, Scenario } from './scenario.ts'
 
@@ -205,12 +206,31 @@ const empty = (world: ThemedWorld): Manner => ({
   latencyMs: world.latencyMs,
 })
 
+/** The receiver fails for the last users alone, who are so few that one of several processes has nobody else. */
+function failsForLast(world: ThemedWorld): Omit<Scenario, 'seed'> {
+  const { random, latencyMs } = world
+  const [place, last] = ['10001', '10002']
+  const ranges = random.from(1, 3)
+  const whole = ranges * rangeUsersMin
+  const users = Array.from({ length: whole + random.from(2, 7) }, (_, n) => {
+    return { places: [n < whole ? place : last], subscribed: true }
+  })
+  const whom: Whom = { by: 'place', places: [last] }
+  const manner: Manner = { is: 'fails for', whom, how: world.failure(), latencyMs }
+  const pushes = Array.from(
+    { length: ranges + 1 },
+    (_, n): Push => ({ what: 'all', force: false, atMs: 10 * n + random.from(1, 20) }),
+  )
+  return world.make({ users, receiver: [{ atMs: 0, manner }], pushes })
+}
+
 const makers = {
   place: (world) => failsForSome(world, 'place'),
   key: (world) => failsForSome(world, 'key'),
   listing: (world) => failsForSome(world, 'listing'),
   size: (world) => failsForSome(world, 'size'),
   order: (world) => failsForSome(world, 'order'),
+  'last users': failsForLast,
   everybody: (world) => world.make({ receiver: world.since(world.trouble()), pushes: world.pushes(61 * minuteMs) }),
   deploy(world) {
     const begunMs = world.random.from(20, 2_000)

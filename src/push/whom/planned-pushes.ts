@@ -22,7 +22,7 @@ import { judgePlan } from './guard.ts'
 import { LeftOut, type LeftOutReason } from './left-out.ts'
 import type { Cursor, Pass, UserToServe } from './pass.ts'
 
-const rangeUsersMin = 16
+export const rangeUsersMin = 16
 const rangeUsersMax = 1_000
 /** The intended number of ranges, so that several processes find work. */
 const rangesWanted = 32
