@@ -12,8 +12,9 @@ import { Totals } from '../../src/upkeep/forget/totals.ts'
 
 test('every fixed limit is named by a test', () => {
   const folder = join(packageRoot, 'test')
-  // what the simulation promises is a test, too
-  const isTest = (file: string) => /\.test\.ts$|^simulate.*\.ts$/.test(file) && !file.includes('node_modules')
+  // what the simulation promises, and the checks of pages, are tests, too
+  const isTest = (file: string) =>
+    /\.test\.ts$|^(simulate|pages.checks).*\.ts$/.test(file) && !file.includes('node_modules')
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(isTest)
   const text = files.map((file) => readFileSync(join(folder, file), 'utf8')).join('\n')
   assert.deepEqual(
