@@ -1,5 +1,5 @@
 /**
- * Reads the numbers of a lead as people write them. docs/import.md has the table of the forms, and a test compares this file with it. A
+ * Reads the numbers of a lead as people write them. docs/reference/values.md has the table of the forms, and a test compares this file with it. A
  * text with two readings is not guessed: it has no value.
  */
 import type { NumberField } from './lead.ts'

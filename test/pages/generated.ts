@@ -3,10 +3,14 @@
  * `npm run lint` finds those that are stale.
  */
 import { formatCommands } from './commands.ts'
+import { formatDoubtfulNumbers, formatNumbers, formatPostalCodes } from './values.ts'
 import { wrapMarkdown } from './wrap.ts'
 
 const parts: Record<string, () => string> = {
   commands: formatCommands,
+  numbers: formatNumbers,
+  'doubtful-numbers': formatDoubtfulNumbers,
+  'postal-codes': formatPostalCodes,
 }
 
 const part = /(<!-- npm run pages: ([\w-]+) -->\n)[\s\S]*?(\n<!-- end -->)/g

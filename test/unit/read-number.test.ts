@@ -1,20 +1,14 @@
-/** The numbers of a lead as people write them: the table of docs/import.md, and many random ones. */
+/** The numbers of a lead as people write them: the forms of docs/reference/values.md, and many random ones. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { leadFields, type NumberField } from '../../src/leads/lead.ts'
 import { readNumber } from '../../src/leads/read-number.ts'
 import { isNumberField, readValue } from '../../src/leads/read-value.ts'
-import { findTable, readDocument } from '../support/markdown.ts'
+import { numberForms } from '../support/value-forms.ts'
 
 const fields = leadFields.map(({ name }) => name).filter(isNumberField)
-const rows = findTable(readDocument('docs/import.md'), 'written', 'fields', 'read as')
-/** Blanks inside the backticks count. */
-const forms = rows.map(([written = '', of = '', value = '']) => ({
-  written: written.slice(1, -1),
-  of: of === 'all' ? fields : (of.split(', ') as NumberField[]),
-  number: value === '-' ? undefined : Number(value),
-}))
+const forms = numberForms.map(([written, of, number]) => ({ written, of: of === 'all' ? fields : of, number }))
 
 test('the table of forms covers every field, what is read and what is not', () => {
   for (const field of fields) {

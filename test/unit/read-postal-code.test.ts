@@ -3,12 +3,10 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { postalKey } from '../../src/places/postal-key.ts'
 import { readPostalCode } from '../../src/places/read-postal-code.ts'
-import { findTable, readDocument, spansOf } from '../support/markdown.ts'
+import { postalForms } from '../support/value-forms.ts'
 
-const rows = findTable(readDocument('docs/import.md'), 'written', 'taken as')
-for (const [written = '', taken = ''] of rows) {
-  test(`the postal code ${written} is ${taken}`, () =>
-    assert.equal(readPostalCode(spansOf(written)[0] ?? ''), spansOf(taken)[0]))
+for (const [written, taken] of postalForms) {
+  test(`the postal code ${written} is ${taken}`, () => assert.equal(readPostalCode(written), taken))
 }
 
 for (const [text, key] of [
