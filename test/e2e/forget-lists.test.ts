@@ -276,6 +276,10 @@ test('removed identifiers come in again, but for those that another work item or
   })
   const dry = await forget(house, ['--drop', ...removed.paths, '--dry-run'])
   assert.deepEqual([dry.code, dry.counts.removed], [0, 3])
+  // it said that imports take them again, and then that they are refused from now on
+  const { stdout } = await house.call(['leads', 'forget', '--drop', ...removed.paths, '--dry-run'])
+  assert.match(stdout, /^removed +3 identifiers: imports take them again$/m)
+  assert.doesNotMatch(stdout, /^refused/m)
   assert.deepEqual((await importAgain(house, people)).counts, [0, 0, 0, 0, 0, 3])
   const { code, counts, responses } = await forget(house, ['--drop', ...removed.paths, '--response', removed.responses])
   assert.deepEqual([code, counts.removed, counts.read, responses], [0, 3, 0, []])

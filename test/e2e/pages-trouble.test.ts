@@ -13,7 +13,7 @@ import { toReason } from '../../src/push/hold.ts'
 import { createDatabase } from '../support/database.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
-import { findTable, manual, spansOf } from '../support/markdown.ts'
+import { findRows, manual, spansOf } from '../support/markdown.ts'
 import { type ProgramResult, startProgram } from '../support/program.ts'
 import { listen } from '../support/sockets.ts'
 import { until } from '../support/until.ts'
@@ -124,6 +124,7 @@ test('the program prints every message in the table of trouble', async (t) => {
     run('push --all', { DATABASE_URL: sealed.url }),
     run('push --all', { DATABASE_URL: sealed.url, LEADPUSH_SECRET_KEY: secretKey(2) }),
     run('status', { LEADPUSH_CONCURENCY: '8' }),
+    run('status', { DATABASE_URL_FILE: '/nowhere' }),
     run(
       `leads import ${writeInput('half.csv', `href,postalCode\n${hrefOf(2)},78704\n${hrefOf(3)},\n`)} --rejects /dev/full`,
     ),
@@ -199,7 +200,7 @@ test('the program prints every message in the table of trouble', async (t) => {
 
   const text = said.join('\n')
   const sources = readSources()
-  const symptoms = findTable(manual, 'it prints').flatMap(([symptom = '']) => spansOf(symptom))
+  const symptoms = findRows(manual, 'it prints').flatMap(([symptom = '']) => spansOf(symptom))
   assert.ok(symptoms.length >= 20)
   const neverSaid = symptoms.filter(
     (symptom) => !toPattern(symptom).test(metElsewhere.some((known) => known.test(symptom)) ? sources : text),

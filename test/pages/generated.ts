@@ -3,11 +3,13 @@
  * `npm run lint` finds those that are stale.
  */
 import { formatCommands } from './commands.ts'
+import { formatSettings } from './settings.ts'
 import { formatDoubtfulNumbers, formatNumbers, formatPostalCodes } from './values.ts'
 import { wrapMarkdown } from './wrap.ts'
 
 const parts: Record<string, () => string> = {
   commands: formatCommands,
+  settings: formatSettings,
   numbers: formatNumbers,
   'doubtful-numbers': formatDoubtfulNumbers,
   'postal-codes': formatPostalCodes,

@@ -16,11 +16,10 @@ import {
   checkScripts,
   checkTypes,
 } from './checks/names.ts'
-import { checkSettings } from './checks/settings.ts'
 
 const checks: (() => Iterable<Finding> | AsyncIterable<Finding>)[] = [
   checkWidth, checkCells, checkLinks, checkNamedFiles, checkPackedLinks, checkGenerated, checkCalls, checkNames, checkSettingNames,
-  checkSettings, checkLimits, checkSentences, checkLibraries, checkScripts, checkChecks, checkContract, checkTypes, checkMetrics,
+  checkLimits, checkSentences, checkLibraries, checkScripts, checkChecks, checkContract, checkTypes, checkMetrics,
   checkChangelog, checkClauses, checkAdvice,
 ] // biome-ignore format: a list
 

@@ -64,6 +64,10 @@ export function findTable({ file, tables }: Document, ...head: string[]): string
   return found[0].rows
 }
 
+/** The rows of all tables whose head begins with this word. */
+export const findRows = ({ tables }: Document, word: string): string[][] =>
+  tables.filter(({ head }) => head[0] === word).flatMap(({ rows }) => rows)
+
 export const wordsOf = (text: string): string[] => text.split(/\s+/).filter((word) => word !== '')
 
 /** The texts in backticks. */

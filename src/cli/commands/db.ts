@@ -56,8 +56,7 @@ const restore = describe({
   options: [jsonObject()],
   help: `
 It restores all of the backup, or nothing. Keep cron and serve off until you
-have read "Backup and restore" in docs/backup.md: everything after the
-backup happens again.
+have read docs/backup.md: everything after the backup happens again.
 
 Examples:
   LEADPUSH_HOME=/var/lib/new leadpush db restore /var/backups/leadpush.gz

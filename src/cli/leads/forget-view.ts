@@ -20,7 +20,10 @@ export async function tellForgotten(io: CommandIo, forgotten: Forgotten, dryRun:
     removed > 0 && ['removed', `${plural(removed, 'identifier')}: imports take them again`],
     isErased && ['erased', `${plural(listings, 'listing')}, ${kept}`],
     redacted > 0 && ['redacted', `${plural(redacted, 'listing')}, kept ${without}`],
-    ['refused', newlyRefused || list ? 'from now on, in every import' : 'as it was before'],
+    (list === undefined || read > 0) && [
+      'refused',
+      newlyRefused || list ? `${removed > 0 ? 'the others ' : ''}from now on, in every import` : 'as it was before',
+    ],
     triggers > 0 && ['triggers', `${plural(triggers, 'trigger')} due for a hook ended`],
     ended > 0 && [
       'ended',

@@ -1,6 +1,6 @@
 /** The table of trouble names the commands that the program advises. */
 import { adviseOn, type Troubles } from '../../../src/inspect/status/advise-on.ts'
-import { findTable, manual, spansOf } from '../../support/markdown.ts'
+import { findRows, manual, spansOf } from '../../support/markdown.ts'
 import { commandsOf } from '../../support/steps.ts'
 import type { Finding } from './finding.ts'
 
@@ -20,7 +20,7 @@ const known: [message: RegExp, troubles: Troubles][] = [
 
 export function* checkAdvice(): Iterable<Finding> {
   const file = 'docs/troubleshooting.md'
-  const table = findTable(manual, 'it prints')
+  const table = findRows(manual, 'it prints')
   for (const [message, troubles] of known) {
     const row = table.find(([symptom = '']) => spansOf(symptom).some((span) => message.test(span)))
     if (!row) {

@@ -1,7 +1,7 @@
 /** The commands, options and settings that pages, examples and `--help` name: the program takes each. */
 import { definitions } from '../../../src/base/config.ts'
 import { LeadpushError } from '../../../src/base/errors.ts'
-import { documents, findTable, manual, readExamples, spansOf } from '../../support/markdown.ts'
+import { documents, findRows, manual, readExamples, spansOf } from '../../support/markdown.ts'
 import { buildWithoutRunning, commands, exampleLinesOfHelp, hasOption } from '../help.ts'
 import { type Finding, foundAt } from './finding.ts'
 
@@ -55,7 +55,7 @@ export async function* checkCalls(): AsyncIterable<Finding> {
 
 /** What stands in backticks is a command and an option that there is; what the program prints may be anything. */
 export function* checkNames(): Iterable<Finding> {
-  const printed = new Set(findTable(manual, 'it prints').flatMap(([cell = '']) => spansOf(cell)))
+  const printed = new Set(findRows(manual, 'it prints').flatMap(([cell = '']) => spansOf(cell)))
   const isCommand = (span: string) =>
     commandOf(span) !== undefined || buildWithoutRunning().commands.some((one) => span === `leadpush ${one.name()}`)
   for (const document of documents) {
