@@ -90,9 +90,16 @@ function check(holds: boolean, what: string): void {
   if (!holds) throw new Broken(what)
 }
 
+/** The state as ARCHITECTURE.md draws it. */
+const stateOf = (health: Health) => (health.is === 'open' ? (health.isMixed ? 'mixed' : 'unproven') : health.is)
+/** Each move from one state to another that a walk has seen. */
+const moves = new Set<string>()
+
 /** The world after an event; what is written for others is in the row at once. */
 function feel(world: World, event: Event): World {
   const { health, write } = step(world.health, event, world.now, rules)
+  const [from, to] = [world.health, health].map(stateOf)
+  if (from !== to) moves.add(`${from} --> ${to}`)
   if (write?.says === 'trouble' && write.trouble.is !== 'asks' && event.is !== 'no sign') {
     const name = nameOf(write.trouble)
     const isProven = Object.values(world.tails).some(([kind, times]) => kind === name && times >= 2)
@@ -262,7 +269,7 @@ function* begin(): Generator<World> {
 }
 
 /** Throws with the worlds on the way to the one where a promise is broken. `signs`: what an attempt may tell. */
-export function walkHealth(signs: readonly Sign[] = allSigns): { states: number; ends: number } {
+export function walkHealth(signs: readonly Sign[] = allSigns): { states: number; ends: number; moves: string[] } {
   const worlds = new Map([...begin()].map((world) => [keyOf(world), world]))
   const first = new Map<string, string>()
   const before = new Map<string, string[]>()
@@ -298,5 +305,5 @@ export function walkHealth(signs: readonly Sign[] = allSigns): { states: number;
   const ending = new Set(ended)
   for (const key of ending) for (const one of before.get(key) ?? []) ending.add(one)
   for (const key of worlds.keys()) if (!ending.has(key)) throw new Error(`no end can be reached:\n${wayTo(key)}`)
-  return { states: worlds.size, ends: ended.size }
+  return { states: worlds.size, ends: ended.size, moves: [...moves] }
 }

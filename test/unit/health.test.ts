@@ -1,5 +1,7 @@
 /** The receiver's health (contract 4.5, 4.12): rules by example, then every state that few users can reach. */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import {
   alikeDrawnAfter,
@@ -10,6 +12,7 @@ import {
   refusalSecondMs,
   refusalTryMs,
 } from '../../src/base/limits.ts'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { ask, drawsOnly, type Health, type Rules, regardless, step, unproven } from '../../src/push/receiver/health.ts'
 import { type Sign, signOf, type Trouble, troubleRules } from '../../src/push/receiver/trouble.ts'
 import { allSigns, walkHealth } from '../support/walk-health.ts'
@@ -285,9 +288,14 @@ test('an answer that ends a trouble but looks like another: two second ones alik
 }) // biome-ignore format: a table
 
 test('every state that few users can reach, with everything that receiver, database and other processes may do', () => {
+  const found = new Set<string>()
   // a few kinds at a time: all at once are 600,000 states; more of them: `test/slow/health.test.ts`
   for (const some of [[200, 503, 401].map(sign), allSigns.slice(-3)]) {
-    const { states, ends } = walkHealth(some)
+    const { states, ends, moves } = walkHealth(some)
     assert.ok(states > 5_000 && ends > 100, `${states} states, ${ends} ends`)
+    for (const move of moves) found.add(move)
   }
+  const page = readFileSync(join(packageRoot, 'ARCHITECTURE.md'), 'utf8')
+  const drawn = page.match(/(?<=^ +)[a-z]+ --> [a-z]+(?=: )/gm) ?? []
+  assert.deepEqual(drawn.toSorted(), [...found].sort(), 'ARCHITECTURE.md draws these moves, and no others')
 })

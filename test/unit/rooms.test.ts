@@ -197,9 +197,3 @@ test('no file of src/ is longer than a person reads in one go', () => {
   const long = files.filter((file) => readSource(file).split('\n').length > linesPerFileMax)
   assert.deepEqual(long, [])
 })
-
-test('ARCHITECTURE.md has the table of the health of a receiver that stands at its code', () => {
-  const rows = readSource('push/receiver/health.ts').match(/(?<=^ \* )\|.*\|$/gm) ?? []
-  assert.ok(rows.length > 10)
-  assert.ok(readFileSync(join(packageRoot, 'ARCHITECTURE.md'), 'utf8').includes(rows.join('\n')))
-})

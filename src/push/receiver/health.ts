@@ -1,27 +1,7 @@
 /**
  * The receiver's health as one state machine (contract 4.5, 4.12): the knowledge of the receiver as a whole, the next state after an
- * event, and what may begin now. Pure: times are milliseconds of one monotonic clock, given by the caller. `test/unit/health.test.ts`
- * walks every state that few users can reach.
- *
- * | state | event | next state |
- * | --- | --- | --- |
- * | unproven | an answer without trouble, or a second attempt with another answer | mixed |
- * | unproven | a first attempt that ends like those before | unproven; at the 20th that trouble |
- * | unproven | a first attempt that ends in another trouble | mixed; unproven if a trouble stands |
- * | unproven | no first attempts are left | that trouble if all of at least 2 ended alike, else unproven, and second ones go |
- * | mixed | a first attempt that ends in trouble | mixed, and second ones wait; at the 20th alike in a row that trouble |
- * | mixed | an answer without trouble, a second attempt with another answer, or no first attempts left | mixed, and second ones go |
- * | unproven, mixed | the receiver asks for less, and takes nothing until the patience is over | over |
- * | trouble | the try is granted | trouble, with the try |
- * | trouble | the granted try is taken back | trouble, and the next try is due |
- * | trouble | an attempt that ends alike | trouble, without the try: the next one comes later |
- * | trouble | an answer of another kind | unproven with that answer; the trouble stands until more is known |
- * | trouble (down, asks) | others have reached the receiver | trouble, with one try at once |
- * | trouble (refuses) | others got another answer | unproven |
- * | any | others have found it down, or asking | trouble |
- * | any | others have found that it refuses | trouble for a push that begins, else over |
- * | trouble (down, asks) | the patience is over, and no try is due | over |
- * | trouble (refuses) | the next try is more than a minute away | over |
+ * event, and what may begin now. Pure: times are milliseconds of one monotonic clock, given by the caller. ARCHITECTURE.md
+ * draws its states, and `test/unit/health.test.ts` walks every one that few users can reach.
  *
  * The users of one place come one after the other, and what fails for them alone shows nothing of the receiver. So after 5 alike in a row,
  * or 8 while the receiver is unproven, the machine is suspicious: only users drawn at random from all who are owed go on, and only their
