@@ -1,7 +1,7 @@
 /**
- * Takes the picture of the report that README and the pages show: `npm run pictures`. It is what the demo's listings and users come to:
- * imported, pushed once to a strict receiver, reported. With `PICTURES=FOLDER` it writes that report and one of made-up weeks at 1,280 and
- * 390 pixels, light and dark, to look at.
+ * Takes the picture of the report that README shows, of made-up weeks: `npm run pictures`. With `PICTURES=FOLDER` it writes that report, and
+ * what the demo's listings and users come to (imported, pushed once to a strict receiver), at 1,280 and 390 pixels, light and dark, to look
+ * at.
  */
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
@@ -16,17 +16,10 @@ import { callProgram, testHome } from '../support/program.ts'
 
 type Scheme = 'light' | 'dark'
 
-async function takePicture(
-  page: string,
-  path: string,
-  width: number,
-  colorScheme: Scheme,
-  height?: number,
-): Promise<void> {
-  await withPage(page, { width, height: height ?? 900, colorScheme }, (opened) =>
-    opened.screenshot({ path, fullPage: height === undefined, scale: 'css' }),
-  )
-}
+const takePicture = (page: string, path: string, width: number, colorScheme: Scheme): Promise<void> =>
+  withPage(page, { width, height: 900, colorScheme }, async (opened) => {
+    await opened.screenshot({ path, fullPage: true, scale: 'css' })
+  })
 
 /** A report of many weeks, with trouble in them: the same each time but for their dates. */
 async function writeWeeks(): Promise<string> {
@@ -59,14 +52,21 @@ async function writeDemo(): Promise<string> {
 }
 
 test('pictures', async () => {
-  const demo = await writeDemo()
+  const weeks = await writeWeeks()
   const folder = process.env.PICTURES
   if (folder === undefined) {
-    await takePicture(demo, join(packageRoot, 'docs/pictures/report.png'), 1_100, 'light', 1_000)
+    for (const [colorScheme, name] of [
+      ['light', 'report'],
+      ['dark', 'report-dark'],
+    ] as const)
+      await withPage(weeks, { width: 1_100, height: 900, colorScheme }, async (opened) => {
+        const path = join(packageRoot, `docs/pictures/${name}.png`)
+        await opened.locator('section', { hasText: 'Week by week' }).screenshot({ path, scale: 'css' })
+      })
     return
   }
   mkdirSync(folder, { recursive: true })
-  for (const [name, page] of Object.entries({ report: demo, weeks: await writeWeeks() }))
+  for (const [name, page] of Object.entries({ report: await writeDemo(), weeks }))
     for (const width of [1_280, 390])
       for (const scheme of ['light', 'dark'] as const)
         await takePicture(page, join(folder, `${name}-${width}-${scheme}.png`), width, scheme)

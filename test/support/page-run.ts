@@ -113,7 +113,7 @@ export async function runPages(pages: readonly string[]): Promise<void> {
           const [name = '', value = ''] = command.slice(7).split('=')
           if (name !== 'LEADPUSH_HOME') env[name] = value.replace('127.0.0.1:8080', address)
         } else {
-          const line = command.replace('npm run demo', 'leadpush demo')
+          const line = command.replace('npm ci && npm run demo', 'leadpush demo')
           compare(shown, await runLine(line, folder, env), home, isUnordered, command)
         }
       }
