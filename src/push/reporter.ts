@@ -1,6 +1,6 @@
 /** The interface through which a push reports its progress: the lines of `push --json` as values, notes and waits. */
 import type { DeliveryFacts, DeliveryState, LedgerDelivery } from '../deliveries/ledger.ts'
-import type { DeliveryLine, PushLine } from '../index.ts'
+import type { DeliveryLine, PushLine, SummaryLine } from '../index.ts'
 import type { Hold } from './hold.ts'
 
 export interface PushReporter {
@@ -80,6 +80,14 @@ export class Tally {
   skipped = 0
   leads = 0
   bytes = 0
+
+  /** What a run or a preview adds up to; the rest are counts of users (contract 4.15). */
+  summary(of: Pick<SummaryLine, 'period' | 'users' | 'already' | 'elsewhere' | 'owed' | 'seconds'>): SummaryLine {
+    const { deliveries, delivered, failed, unknown, skipped, leads, bytes } = this
+    const { period, users, already, elsewhere, owed, seconds } = of
+    const ended = { deliveries, delivered, failed, unknown }
+    return { type: 'summary', period, users, ...ended, skipped, already, elsewhere, owed, leads, bytes, seconds }
+  }
 
   add(line: PushLine): void {
     if (line.type === 'skip' && line.user !== undefined) this.skipped++

@@ -284,26 +284,20 @@ class PushRun {
   }
 
   private summarize({ left, leftOut }: RunFacts, already: number): SummaryLine {
-    const { deliveries, delivered, failed, unknown, skipped, leads, bytes } = this.tally
-    const counted = { skipped, leftOut: leftOut.count('hasLine'), uncounted: left.uncounted }
     const { named } = this.scope
     const { run, users, planned, clock, receiver } = this.tools
     const { allowedRate } = receiver
-    return {
-      type: 'summary',
+    const counted = { skipped: this.tally.skipped, leftOut: leftOut.count('hasLine'), uncounted: left.uncounted }
+    const summary = this.tally.summary({
       period: run.period,
       users: named.length > 0 ? named.length : users.totalWith(counted),
-      deliveries,
-      delivered,
-      failed,
-      unknown,
-      skipped,
       already,
       elsewhere: left.elsewhere,
       owed: left.free + this.unreached,
-      leads,
-      bytes,
       seconds: Math.round(clock.now() - this.startedAt) / 1_000,
+    })
+    return {
+      ...summary,
       ...(allowedRate !== undefined && { allowedPerSecond: Math.round(allowedRate * 100) / 100 }),
       ...(this.context.settings.sameHouse === 'once' && { sameHouse: planned.sameHouse }),
     }

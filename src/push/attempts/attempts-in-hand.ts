@@ -154,7 +154,10 @@ export class AttemptsInHand {
     const outcomes = [...this.outcomes]
     const of = { runId: run.id, period: run.period, attemptsMax: room, gzip: receiver.usesGzip }
     return await ledger.rideOut(async (isRepeat) => {
-      if (isRepeat) for (const attempt of await this.due.findUnheard(this.keys())) this.begin(attempt)
+      if (isRepeat) {
+        this.add(await this.due.findUnheard(this.keys()))
+        this.due.note('first')
+      }
       const by = { workerId: worker.id, server: worker.server === server ? server : '', ...of }
       const recorded = await ledger.attempts.recordPushes(by, pushes, outcomes)
       records.note(recorded.statement, by)
@@ -174,11 +177,6 @@ export class AttemptsInHand {
         this.emails.set(idempotencyKey, email)
         this.due.note('first')
       }
-  }
-
-  private begin(attempt: RecordedAttempt): void {
-    this.add([attempt])
-    this.due.note('first')
   }
 
   /** Notes the outcome of an attempt; a later statement records it. */

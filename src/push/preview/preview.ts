@@ -9,8 +9,8 @@ import { buildBody } from '../../deliveries/body.ts'
 import { type DeliveryKind, isAbandoned, isTooLate, isWanted, type RecordedAttempt } from '../../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../../deliveries/plan.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
-import { findOpenForcedBy, findOtherTimeZone, findPeriod } from '../../deliveries/runs.ts'
-import type { DeliveryLine, PushLine } from '../../index.ts'
+import { findOpenForcedBy, findOtherTimeZone, findPeriod, type Run } from '../../deliveries/runs.ts'
+import type { DeliveryLine, PushLine, SummaryLine } from '../../index.ts'
 import type { Live } from '../../matching/listed.ts'
 import { databaseLedger } from '../database/database-ledger.ts'
 import { Planner, type UserPlan } from '../database/planner.ts'
@@ -83,17 +83,8 @@ export class Preview {
   /** Users whom running pushes are working on. */
   private elsewhere = 0
 
-  private constructor(
-    db: Database,
-    request: PreviewRequest,
-    {
-      period,
-      seenSince,
-      sameHouse,
-      guard,
-      timeZone,
-    }: Omit<PreviewSettings, 'maxLeadAgeMs'> & { period: string; seenSince: Date },
-  ) {
+  private constructor(db: Database, request: PreviewRequest, of: PreviewSettings & Pick<Run, 'period' | 'seenSince'>) {
+    const { period, seenSince, sameHouse, guard, timeZone } = of
     this.db = db
     this.request = request
     this.period = period
@@ -121,25 +112,12 @@ export class Preview {
     }
   }
 
-  summary(seconds: number): Extract<PushLine, { type: 'summary' }> {
-    const { deliveries, skipped, leads, bytes } = this.tally
-    return {
-      type: 'summary',
-      period: this.period,
-      users: this.users.totalWith({ skipped, leftOut: this.leftOut, uncounted: this.uncounted }),
-      deliveries,
-      delivered: 0,
-      failed: 0,
-      unknown: 0,
-      skipped,
-      already: this.already,
-      elsewhere: this.elsewhere,
-      owed: this.owed,
-      leads,
-      bytes,
-      seconds,
-      ...(this.live.sameHouse === 'once' && { sameHouse: this.sameHouse }),
-    }
+  summary(seconds: number): SummaryLine {
+    const { tally, users, leftOut, uncounted, period, already, elsewhere, owed } = this
+    const total = users.totalWith({ skipped: tally.skipped, leftOut, uncounted })
+    const { sameHouse } = this
+    const of = { period, users: total, already, elsewhere, owed, seconds }
+    return { ...tally.summary(of), ...(this.live.sameHouse === 'once' && { sameHouse }) }
   }
 
   private async *find(): AsyncGenerator<PreviewedDelivery | Exclude<PushLine, DeliveryLine>> {

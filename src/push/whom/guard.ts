@@ -6,6 +6,7 @@ import { comparedLeadsMin, comparedListingsMin, userFall, weekFall } from '../..
 import type { ImportVolume, OpenRun, SourceVolume } from '../../deliveries/runs.ts'
 import type { UserPlan } from '../database/planner.ts'
 import type { UserHold, WeekHold } from '../hold.ts'
+import type { AgendaContext } from './agenda.ts'
 
 export interface Week {
   importVolume: ImportVolume
@@ -94,20 +95,9 @@ export interface Verdict {
 /** `interrupted`: the runs that are resumed. If one of them was accepted, no user is held back. */
 export function judge(
   week: Week,
-  {
-    guard,
-    accept,
-    interrupted,
-    timeZone,
-    otherTimeZone,
-  }: {
-    guard: 'on' | 'off'
-    accept: boolean
-    interrupted: readonly OpenRun[]
-    timeZone: string
-    otherTimeZone: string | undefined
-  },
+  of: Pick<AgendaContext, 'guard' | 'accept' | 'timeZone' | 'otherTimeZone'> & { interrupted: readonly OpenRun[] },
 ): Verdict {
+  const { guard, accept, interrupted, timeZone, otherTimeZone } = of
   const guards = guard === 'on' && !accept
   const guardsUsers = guards && !interrupted.some(({ accepted }) => accepted)
   return {
