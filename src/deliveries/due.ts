@@ -19,7 +19,7 @@ import {
   type Takeover,
 } from './ledger.ts'
 import { decodeRecipe } from './recipe.ts'
-import { countStatement } from './runs.ts'
+import { type CountingRun, countStatement } from './runs.ts'
 
 export type AttemptKind = 'first' | 'second'
 
@@ -41,6 +41,17 @@ const toAttempt = ({ recipe, ...row }: AttemptRow): RecordedAttempt => ({
  * look that begins at the end of the last one does not walk over them again.
  */
 export type DueFrom = Record<AttemptKind, number>
+
+/** The workers whose attempts are looked for. */
+export interface DueLook {
+  workerIds: readonly number[]
+  takeover: Takeover
+  from?: DueFrom | undefined
+  /** Only attempts of this kind. */
+  only?: AttemptKind | undefined
+  /** Drawn at random from all that are due, not the earliest. */
+  drawn?: boolean
+}
 
 /** A row that is committed after a look may be due a little earlier than rows that the look has seen. */
 const lookBackMs = 1_000
@@ -71,31 +82,9 @@ const isLost = (takeover: Takeover) =>
  */
 export async function recordDueAttempts(
   db: Database,
-  {
-    workerIds,
-    server,
-    runId,
-    limit,
-    takeover,
-    known,
-    from,
-    only,
-    drawn = false,
-    gzip = false,
-  }: {
-    workerIds: readonly number[]
-    server: string
-    /** The run that makes them. */
-    runId: number
-    limit: number
-    takeover: Takeover
-    known: readonly string[]
-    from?: DueFrom | undefined
-    only?: AttemptKind | undefined
-    drawn?: boolean | undefined
-    gzip?: boolean
-  },
+  of: DueLook & CountingRun & { limit: number; known: readonly string[]; gzip?: boolean },
 ): Promise<{ attempts: RecordedAttempt[]; next: DueFrom | undefined; statement: number | null }> {
+  const { workerIds, server, runId, limit, takeover, known, from, only, drawn = false, gzip = false } = of
   const workerId = workerIds.at(-1) ?? 0
   const isAskedFor = (attempt: AttemptKind) => only === undefined || only === attempt
   // `offset 0` keeps this a look-up for each row: the statistics cannot know how many are pending
@@ -168,15 +157,7 @@ export async function findRecordedUnheard(
  * The milliseconds until the next attempt is due, among the process's own deliveries and those that it may take over; null if none waits.
  * `only` limits the look to one kind; `second` includes deliveries whose first attempt a dead process left under way.
  */
-export async function findNextDue(
-  db: Database,
-  {
-    workerIds,
-    takeover,
-    from,
-    only,
-  }: { workerIds: readonly number[]; takeover: Takeover; from?: DueFrom | undefined; only?: AttemptKind | undefined },
-): Promise<number | null> {
+export async function findNextDue(db: Database, { workerIds, takeover, from, only }: DueLook): Promise<number | null> {
   const isAskedFor = (attempt: AttemptKind) => only === undefined || only === attempt
   const next = (attempt: AttemptKind) => sql`(select d.due_at from deliveries d
     where ${isAskedFor(attempt)} and ${isWaiting(attempt, from)} and ${isForUs(workerIds, takeover)} order by d.due_at limit 1)`
@@ -192,10 +173,12 @@ const pauseMsMax = 2 * retryAfterMsMax
 
 /** Makes deliveries due now that were put off because a clock was ahead. */
 export async function endFarPauses(db: Database): Promise<void> {
-  await sql`
-    update deliveries set due_at = now()
-    where status = 'pending' and not under_way and due_at > now() + ${pauseMsMax} * interval '1 millisecond'
-  `.execute(db)
+  await rideOut(() =>
+    sql`
+      update deliveries set due_at = now()
+      where status = 'pending' and not under_way and due_at > now() + ${pauseMsMax} * interval '1 millisecond'
+    `.execute(db),
+  )
 }
 const releasedPerStatement = 5_000
 

@@ -324,11 +324,8 @@ export async function closeInterruptedRuns(db: Database, runIds: readonly number
 
 /** Live workers other than ours with a run, a range of users or a delivery. */
 export async function findOthersAtWork(db: Database, workerIds: readonly number[]): Promise<OtherWorker[]> {
-  return await findOtherWorkers(
-    db,
-    workerIds,
-    sql<boolean>`exists (select from deliveries d where d.status = 'pending' and d.worker_id = w.id)
-      or exists (select from user_ranges s where s.worker_id = w.id)
-      or exists (select from runs r where r.worker_id = w.id and r.outcome = 'running')`,
-  )
+  const isAtWork = sql<boolean>`exists (select from deliveries d where d.status = 'pending' and d.worker_id = w.id)
+    or exists (select from user_ranges s where s.worker_id = w.id)
+    or exists (select from runs r where r.worker_id = w.id and r.outcome = 'running')`
+  return await rideOut(() => findOtherWorkers(db, workerIds, isAtWork))
 }

@@ -6,7 +6,7 @@
 import { gzipRefusalMs, paceDays, retryAfterMsMax } from '../../src/base/limits.ts'
 import type { OtherWorker } from '../../src/db/leases.ts'
 import { countBodyBytes } from '../../src/deliveries/body.ts'
-import type { AttemptKind, DueFrom } from '../../src/deliveries/due.ts'
+import type { AttemptKind, DueFrom, DueLook } from '../../src/deliveries/due.ts'
 import {
   type DeliveryState,
   type LedgerDelivery,
@@ -17,7 +17,7 @@ import {
 import type { PlannedPush, RecordedOutcome, RecordedOutcomes, RecordedPushes } from '../../src/deliveries/record.ts'
 import type { CountingRun, OpenRun, Run } from '../../src/deliveries/runs.ts'
 import type { UsersOfPass } from '../../src/push/database/users-left.ts'
-import type { AttemptStore, DueLook, Known, ReceiverNews, RunStore, UserStore } from '../../src/push/ledger.ts'
+import type { AttemptStore, Known, ReceiverNews, RunStore, UserStore } from '../../src/push/ledger.ts'
 import { isAlike, troubleRules } from '../../src/push/receiver/trouble.ts'
 import type { Week } from '../../src/push/whom/guard.ts'
 import { type Cursor, rangeScopeOf as hashRangeScope, type Pass, type UserToServe } from '../../src/push/whom/pass.ts'
@@ -285,7 +285,7 @@ export class LedgerModel {
     return this.inOrderOf.rows.filter(({ subscribed }) => subscribed)
   }
 
-  countOfPass(...[pass, except, counted]: Parameters<UserStore['countOfPass']>): UsersOfPass {
+  countOfPass(...[pass, except = [], counted = []]: Parameters<UserStore['countOfPass']>): UsersOfPass {
     const { is } = this
     const scope = rangeScopeOf(pass)
     const sum: UsersOfPass = { held: 0, free: 0, uncounted: 0, claimed: 0, begun: 0, withoutQueries: 0 }
@@ -428,7 +428,7 @@ export class LedgerModel {
   recordPushes<Push extends PlannedPush>(
     by: Parameters<AttemptStore['recordPushes']>[0],
     pushes: readonly Push[],
-    outcomes: readonly RecordedOutcome[],
+    outcomes: readonly RecordedOutcome[] = [],
   ): RecordedPushes<Push> {
     const { workerId, server, runId, period, attemptsMax, gzip = false } = by
     const { state, now } = this
@@ -551,7 +551,7 @@ export class LedgerModel {
     known,
     from,
     only,
-    gzip,
+    gzip = false,
   }: Parameters<AttemptStore['recordDue']>[0]): ReturnType<AttemptStore['recordDue']> extends Promise<infer T>
     ? T
     : never {
@@ -659,7 +659,8 @@ export class LedgerModel {
     return this.deliveries((d) => d.status === 'pending' && is.isAbandoned(d, 'all')).length > 0
   }
 
-  endAbandoned({ workerIds, takeover, known }: Parameters<AttemptStore['endAbandoned']>[0]): LedgerDelivery[] {
+  endAbandoned(of: Parameters<AttemptStore['endAbandoned']>[0] = {}): LedgerDelivery[] {
+    const { workerIds = [], takeover = 'all', known = [] } = of
     const { is, state } = this
     const isOurs = (workerId: number | null) => workerId !== null && workerIds.includes(workerId)
     const emailOf = ({ userId }: DeliveryRow) => state.users.get(userId)?.email ?? null
@@ -759,7 +760,7 @@ export class LedgerModel {
     return countBodyBytes(1, Buffer.byteLength(queryList), versionIds.length, leadBytes)
   }
 
-  releaseDeliveries(workerIds: readonly number[], due: 'now' | 'then'): LedgerDelivery[] {
+  releaseDeliveries(workerIds: readonly number[], due: 'now' | 'then' = 'now'): LedgerDelivery[] {
     const { is, now, state } = this
     const isOurs = ({ workerId }: DeliveryRow) => workerId !== null && workerIds.includes(workerId)
     return ([2, 1] as const).flatMap((nth) =>

@@ -1,7 +1,6 @@
 /** Knows when the next attempts of this process are due, by its own clock, and has those recorded that are. */
-import type { AttemptKind, DueFrom } from '../../deliveries/due.ts'
+import type { AttemptKind, DueFrom, DueLook } from '../../deliveries/due.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
-import type { DueLook } from '../ledger.ts'
 import type { Receiver } from '../receiver/receiver.ts'
 import type { LoopContext } from './loop-context.ts'
 

@@ -141,17 +141,22 @@ const blocksPerDraw = 400
  * are enough as long as many are owed; then it reads more.
  */
 export async function drawUsers(db: Database, pass: Pass, count: number): Promise<UserToServe[]> {
-  const { rows: sizes } = await sql<{ blocks: number }>`
-    select pg_relation_size('users') / current_setting('block_size')::integer as blocks
-  `.execute(db)
+  const { rows: sizes } = await rideOut(() =>
+    sql<{ blocks: number }>`
+      select pg_relation_size('users') / current_setting('block_size')::integer as blocks
+    `.execute(db),
+  )
   for (
     let share = Math.min(100, (100 * blocksPerDraw) / (sizes[0]?.blocks || 1));
     ;
     share = Math.min(100, share * 10)
   ) {
-    const { rows } = await sql<UserToServe>`
-      select u.id, u.email from users u tablesample system (${share}) where ${isOwedBy(pass)} order by random() limit ${count}
-    `.execute(db)
+    const at = share
+    const { rows } = await rideOut(() =>
+      sql<UserToServe>`
+        select u.id, u.email from users u tablesample system (${at}) where ${isOwedBy(pass)} order by random() limit ${count}
+      `.execute(db),
+    )
     if (rows.length >= count || share === 100) return rows
   }
 }
@@ -188,10 +193,12 @@ export async function* findUsersWithoutQueries(db: Database, scope: string): Asy
 
 /** The ids of those of `users` who no longer exist. */
 export async function findRemoved(db: Database, users: readonly UserToServe[]): Promise<Set<number>> {
-  const { rows } = await sql<{ id: number }>`
-    select g.id from unnest(${users.map(({ id }) => id)}::bigint[], ${users.map(({ email }) => email)}::text[]) as g (id, email)
-    where not exists (select from users u where u.id = g.id and u.email = g.email)
-  `.execute(db)
+  const { rows } = await rideOut(() =>
+    sql<{ id: number }>`
+      select g.id from unnest(${users.map(({ id }) => id)}::bigint[], ${users.map(({ email }) => email)}::text[]) as g (id, email)
+      where not exists (select from users u where u.id = g.id and u.email = g.email)
+    `.execute(db),
+  )
   return new Set(rows.map(({ id }) => id))
 }
 

@@ -7,7 +7,7 @@ import type { SkipLine } from '../../index.ts'
 import type { WeekHold } from '../hold.ts'
 import type { Ledger } from '../ledger.ts'
 import { type PushRequest, type Scope, scopeOf } from '../run/scope.ts'
-import { judge, type Verdict } from './guard.ts'
+import { type GuardSettings, judge, type Verdict } from './guard.ts'
 import {
   failedPass,
   forcedPass,
@@ -18,7 +18,7 @@ import {
   weeklyScope,
 } from './pass.ts'
 
-export interface AgendaContext {
+export interface AgendaContext extends GuardSettings {
   ledger: Ledger
   request: PushRequest
   period: string
@@ -26,12 +26,6 @@ export interface AgendaContext {
   runId: number | undefined
   /** With `--force`: the run that opened its forced scope; a preview of a new one has none. */
   forcedBy: number | undefined
-  timeZone: string
-  /** The time zone of the last run, if it differs. */
-  otherTimeZone: string | undefined
-  guard: 'on' | 'off'
-  /** Whether the guard is overruled. */
-  accept: boolean
 }
 
 export type AgendaStep =
@@ -85,12 +79,12 @@ export class Agenda {
 
   /** Finds the runs to resume, and asks the guard if weekly deliveries are to be made. May be called again. */
   async look(): Promise<void> {
-    const { ledger, request, period, guard, accept, timeZone, otherTimeZone } = this.context
+    const { ledger, request, period } = this.context
     if (!this.scope.resumes) return
     this.interrupted = await ledger.runs.findInterrupted(period)
     if (this.verdict || (request.what === 'resume' && this.interrupted.length === 0)) return
     const { interrupted } = this
-    this.verdict = judge(await ledger.runs.findWeek(period), { guard, accept, interrupted, timeZone, otherTimeZone })
+    this.verdict = judge(await ledger.runs.findWeek(period), { ...this.context, interrupted })
   }
 
   /** Why the guard holds the whole run: only if there are users to hold, or the time zone differs. Takes the result of `count`. */

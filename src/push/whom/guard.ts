@@ -6,7 +6,6 @@ import { comparedLeadsMin, comparedListingsMin, userFall, weekFall } from '../..
 import type { ImportVolume, OpenRun, SourceVolume } from '../../deliveries/runs.ts'
 import type { UserPlan } from '../database/planner.ts'
 import type { UserHold, WeekHold } from '../hold.ts'
-import type { AgendaContext } from './agenda.ts'
 
 export interface Week {
   importVolume: ImportVolume
@@ -82,6 +81,15 @@ export function judgePlan({
   )
 }
 
+export interface GuardSettings {
+  guard: 'on' | 'off'
+  /** Whether the guard is overruled. */
+  accept: boolean
+  timeZone: string
+  /** The time zone of the last run, if it differs. */
+  otherTimeZone: string | undefined
+}
+
 export interface Verdict {
   importVolume: ImportVolume
   sources: readonly SourceVolume[]
@@ -93,10 +101,7 @@ export interface Verdict {
 }
 
 /** `interrupted`: the runs that are resumed. If one of them was accepted, no user is held back. */
-export function judge(
-  week: Week,
-  of: Pick<AgendaContext, 'guard' | 'accept' | 'timeZone' | 'otherTimeZone'> & { interrupted: readonly OpenRun[] },
-): Verdict {
+export function judge(week: Week, of: GuardSettings & { interrupted: readonly OpenRun[] }): Verdict {
   const { guard, accept, interrupted, timeZone, otherTimeZone } = of
   const guards = guard === 'on' && !accept
   const guardsUsers = guards && !interrupted.some(({ accepted }) => accepted)
