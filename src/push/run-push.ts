@@ -65,21 +65,8 @@ class PushRun {
     const records = new RunRecords(ledger.runs, worker, run.id)
     const slots = { atOnce: settings.concurrency }
     const draw = (count: number) => this.draw(count)
-    this.tools = {
-      ...context,
-      ledger,
-      reporter,
-      stop,
-      scope,
-      worker,
-      run,
-      records,
-      users,
-      planned,
-      receiver,
-      slots,
-      draw,
-    }
+    const own = { ledger, reporter, stop, scope, worker, run, records }
+    this.tools = { ...context, ...own, users, planned, receiver, slots, draw }
     worker.hasRecords = () => {
       // what was read of another server may mean something else on this one
       planned.forget()
