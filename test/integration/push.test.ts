@@ -46,8 +46,9 @@ test('a query that takes too long holds back those who have it, and nobody else'
   }))
   await importUsers(house.opened, ['-'], { stdin: Readable.from([toLines(records)], { objectMode: false }) })
 
-  const { deliveries, lines, summary, ok } = await house.push()
+  const { deliveries, lines, summary, ok, heldUsers } = await house.push()
   assert.deepEqual([ok, deliveries.length, summary.skipped, summary.owed, summary.users], [false, 2, 2, 2, 4])
+  assert.equal(heldUsers, 0, 'by the guard: --accept would be no help')
   const reason = 'a query takes too long to look up: {"type":"text","value":"slow","radius":0}'
   assert.deepEqual(
     lines.filter(({ type }) => type === 'skip'),
@@ -319,8 +320,8 @@ test('a user whom --force holds back twice has one line', async (t) => {
   await house.push()
   await sql`update claims set leads = 60`.execute(house.db)
   for (let times = 0; times < 3; times++) {
-    const { lines, summary } = await house.push(force)
-    assert.deepEqual([lines.length, summary.users, summary.owed], [2, 1, 1], JSON.stringify(lines))
+    const { lines, summary, heldUsers } = await house.push(force)
+    assert.deepEqual([lines.length, summary.users, summary.owed, heldUsers], [2, 1, 1, 1], JSON.stringify(lines))
   }
 })
 

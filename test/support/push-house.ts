@@ -23,6 +23,8 @@ export interface Pushed {
   deliveries: DeliveryLine[]
   summary: SummaryLine
   ok: boolean
+  /** Users whom the guard held back one by one. */
+  heldUsers: number
   notes: string[]
 }
 
@@ -53,8 +55,14 @@ export class PushHouse {
     try {
       const reporter = collectingReporter(lines, notes)
       const world = { ledger: databaseLedger(this.db), wire: httpWire(http, full), clock, reporter }
-      const { ok, summary } = await carryOut({ ...world, settings: full, request, accept, stop: stop.signal })
-      return { lines, deliveries: lines.filter((line) => line.type === 'delivery'), summary, ok, notes }
+      const { ok, summary, heldUsers } = await carryOut({
+        ...world,
+        settings: full,
+        request,
+        accept,
+        stop: stop.signal,
+      })
+      return { lines, deliveries: lines.filter((line) => line.type === 'delivery'), summary, ok, heldUsers, notes }
     } finally {
       await http.close()
     }
