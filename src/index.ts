@@ -79,6 +79,7 @@ export type LeadGone = {
 /** The body of any trigger. */
 export type FlatLead = NewLead | PriceChange | LeadGone
 
+/** The fields of a lead in a trigger: every one is there. */
 type FlatFields = Omit<FsboLead, 'fullAddress'> & { fullAddress: string | null }
 
 /** A line of `push --json` or `preview --json`. */
@@ -126,7 +127,7 @@ export interface WarningLine {
 export interface SummaryLine {
   type: 'summary'
   period: string
-  /** `users`, `skipped`, `already` and `owed` count users; the others count deliveries. */
+  /** `users`, `skipped`, `already`, `elsewhere` and `owed` count users, `deliveries` to `unknown` deliveries. */
   users: number
   deliveries: number
   delivered: number

@@ -4,12 +4,14 @@
  */
 import { formatCommands } from './commands.ts'
 import { formatSettings } from './settings.ts'
+import { formatTypes } from './types.ts'
 import { formatDoubtfulNumbers, formatNumbers, formatPostalCodes } from './values.ts'
 import { wrapMarkdown } from './wrap.ts'
 
 const parts: Record<string, () => string> = {
   commands: formatCommands,
   settings: formatSettings,
+  types: formatTypes,
   numbers: formatNumbers,
   'doubtful-numbers': formatDoubtfulNumbers,
   'postal-codes': formatPostalCodes,
