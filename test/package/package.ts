@@ -18,7 +18,7 @@ const ends = (ended: Ended, code = 0) => assert.equal(ended.code, code, hint(end
 test('it holds what runs and what an operator reads, and neither sources nor tests', () => {
   const { files, size, unpackedSize } = installed.packed
   const allowed =
-    /^(bin\/(build|leadpush|setup|start)\.js|dist\/[^/]+\.js(\.map)?|dist\/(index\.d\.ts|LICENCES\.txt)|sql\/[^/]+|demo\/[^/]+|examples\/(container|feeds|n8n|node-red|prometheus|proxy|systemd)\/.+|docs\/((reference\/)?[a-z-]+\.md|pictures\/[a-z]+\.png)|crontab\.example|package\.json|[A-Z]+(\.md)?)$/
+    /^(bin\/(build|leadpush|setup|start)\.js|dist\/[^/]+\.js(\.map)?|dist\/(index\.d\.ts|LICENCES\.txt)|sql\/[^/]+|demo\/[^/]+|examples\/(container|feeds|n8n|node-red|prometheus|proxy|systemd)\/.+|docs\/((reference\/)?[a-z-]+\.md|pictures\/[a-z-]+\.png)|crontab\.example|package\.json|[A-Z]+(\.md)?)$/
   const paths = files.map(({ path }) => path)
   assert.deepEqual(
     paths.filter((path) => !allowed.test(path)),

@@ -1,6 +1,6 @@
 /**
  * Wraps the prose of Markdown: paragraphs and items of lists. Headings, tables, blocks of code, quotes, comments and HTML stay as they are,
- * and words in backticks are not parted.
+ * and words in backticks are not parted. (prettier would pad each table to its widest cell.)
  */
 
 /**
