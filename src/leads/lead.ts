@@ -127,8 +127,8 @@ function schemaOfField({ name, kind }: FieldDefinition): z.ZodType {
 /** Stricter than `hrefSchema`: a listing imported earlier may break it, and is still delivered, explained and erased. */
 export const importedHrefSchema = textSchema
   .refine(isPlainToSee, notPlainToSee)
-  // of a cell whose first quote is lost, the other one is left
-  .refine((text) => !text.trimEnd().endsWith('"'), { error: 'ends with a quote' })
+  // of a cell whose quotes are wrong, the last one or a separator is left
+  .refine((text) => !/[",;|]\s*$/.test(text), { error: 'ends with a quote or a separator' })
   .pipe(hrefSchema)
 
 function deliveredSchemaOf(field: FieldDefinition): z.ZodType {

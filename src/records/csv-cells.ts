@@ -12,6 +12,8 @@ export interface Cut {
   hasMore: boolean
   /** The text ends within quotes. */
   isOpen: boolean
+  /** Where the last cell begins. */
+  lastFrom: number
   /** Something stands between a closing quote and the next separator. */
   isBad: boolean
 }
@@ -52,7 +54,7 @@ function unquote(text: string, escapes: boolean): string {
 export function cutCells(text: string, options: CutOptions): Cut {
   const { separator, cellsMax, escapes = false } = options
   const separates = separator.charCodeAt(0)
-  const cut: Cut = { cells: [], count: 0, hasMore: false, isOpen: false, isBad: false }
+  const cut: Cut = { cells: [], count: 0, hasMore: false, isOpen: false, lastFrom: 0, isBad: false }
   let from = 0
   let within = options.isWithin ?? false
   for (;;) {
@@ -73,6 +75,7 @@ export function cutCells(text: string, options: CutOptions): Cut {
       cell = text.slice(from, next < 0 ? undefined : next)
     }
     within = false
+    cut.lastFrom = from
     cut.count++
     if (cut.count <= cellsMax) cut.cells.push(cell)
     else if (cell.trim() !== '') cut.hasMore = true

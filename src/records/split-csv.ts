@@ -45,6 +45,8 @@ interface Start {
   isOpen: boolean
   /** It has a URL or an e-mail address where one belongs. */
   isKeyed: boolean
+  /** A line of it ends as a record does, if the quote that opens there is an ordinary character: then it is not closed. */
+  isUnclosed: boolean
 }
 
 /** Splits CSV that arrives in chunks. */
@@ -127,7 +129,7 @@ export class CsvSplitter implements Splitter {
       const text = decode(raw)
       const alone = this.cut(text ?? raw.toString())
       if (this.starts.length > 0) this.goOn(raw, text, alone, records)
-      else if (alone.isOpen) this.starts = [this.startOf(alone)]
+      else if (alone.isOpen) this.starts = [this.startOf(text ?? raw.toString(), alone)]
       else this.take(this.line, raw, text, alone, records)
     }
     this.line++
@@ -152,9 +154,11 @@ export class CsvSplitter implements Splitter {
     return cutRecord(text, { separator: this.separator, cellsMax: this.columns })
   }
 
-  private startOf({ cells, count, isBad, isOpen }: Cut): Start {
+  private startOf(text: string, cut: Cut): Start {
+    const { cells, count, isBad, isOpen } = cut
     const isKeyed = this.isKeyed(isOpen ? cells.slice(0, -1) : cells)
-    return { line: this.line, offset: this.lineFrom - this.recordFrom, count, isBad, isOpen, isKeyed }
+    const isUnclosed = this.endsWhole(text, cut, count)
+    return { line: this.line, offset: this.lineFrom - this.recordFrom, count, isBad, isOpen, isKeyed, isUnclosed }
   }
 
   private isKeyed(cells: readonly string[]): boolean {
@@ -168,38 +172,36 @@ export class CsvSplitter implements Splitter {
   /** A line within quotes. Where it is a record by itself, they were not closed. */
   private goOn(raw: Buffer, text: string | undefined, alone: Cut, records: ReadRecord[]): void {
     const offset = this.lineFrom - this.recordFrom
-    const on = this.cutOn(text ?? raw.toString())
+    const line = text ?? raw.toString()
+    const on = this.cutOn(line)
     for (const start of this.starts) {
       if (!start.isOpen) continue
       start.count += on.count - 1
       start.isBad ||= on.isBad
+      start.isUnclosed ||= on.count > 1 && this.endsWhole(line, on, start.count)
     }
     if (this.isByItself(alone) && !this.starts.some((start) => this.mayClose(start, on))) {
       this.giveUp(offset, records)
       this.take(this.line, raw, text, alone, records)
-    } else if (!on.isOpen) this.close(offset, raw.length, alone, on, records)
-    else this.addStart(alone)
+    } else if (!on.isOpen) this.close({ offset, bytes: raw.length, line }, alone, on, records)
+    else this.addStart(line, alone)
   }
 
   /** Whether a line that looks like a record by itself may be the last one of a record that began at `start`. */
-  private mayClose({ isOpen, isBad, count, offset }: Start, on: Cut): boolean {
+  private mayClose({ isOpen, isBad, count, isUnclosed }: Start, on: Cut): boolean {
     if (on.isOpen || this.head || !isOpen || isBad || count !== this.columns) return false
     // a URL within the quotes is another record's
-    return !this.isKeyed(this.cut(on.cells[0] ?? '').cells) && !this.beginsWhole(this.recordFrom + offset)
+    return !isUnclosed && !this.isKeyed(this.cut(on.cells[0] ?? '').cells)
   }
 
-  /** Whether the line from `from` on has a URL where one belongs behind its quote, if that quote is an ordinary character. */
-  private beginsWhole(from: number): boolean {
-    const line = this.data.subarray(from, this.data.indexOf(lineFeed, from)).toString()
-    const cells = line.split(this.separator, this.columns + 1)
-    const behind = this.cut(line).count - 1
-    const isWhole = cells.length === this.columns
-    const last = this.columns - 1
-    return this.keys.some((at) =>
-      isWhole
-        ? at >= behind && isKey(cells[at] ?? '')
-        : at === last && cells.length > 1 && isKey(line.slice(line.lastIndexOf(this.separator) + 1)),
-    )
+  /** Whether a record of `count` cells ends with `line`, if the quote that opens its last cell is an ordinary character. */
+  private endsWhole(line: string, { isOpen, lastFrom }: Cut, count: number): boolean {
+    if (!isOpen) return false
+    const cells = line.slice(lastFrom).split(this.separator)
+    const [before, last] = [count - 1, cells.at(-1) ?? '']
+    const isWhole = before + cells.length === this.columns
+    const endsInKey = cells.length > 1 && this.keys.includes(this.columns - 1) && isKey(last) && !/^\s/.test(last)
+    return endsInKey || (isWhole && this.keys.some((at) => isKey(cells[at - before] ?? '')))
   }
 
   /** Goes on within the quotes. */
@@ -214,9 +216,9 @@ export class CsvSplitter implements Splitter {
   }
 
   /** Remembers the line under way where another record may begin on it. */
-  private addStart(alone: Cut): Start | undefined {
-    if (!this.header || this.head || alone.count > this.columns) return undefined
-    const start = this.startOf(alone)
+  private addStart(line: string, alone: Cut): Start | undefined {
+    if (!this.header || this.head) return undefined
+    const start = this.startOf(line, alone)
     const mayBeKeyed = start.isOpen && !start.isBad && this.keys.some((at) => at >= alone.count - 1)
     // a line of text may be a URL
     const isRecord = start.isKeyed && alone.count > 1
@@ -229,7 +231,12 @@ export class CsvSplitter implements Splitter {
   }
 
   /** The quotes are closed: of the records that may have begun within them the last one that is whole, or else all of it. */
-  private close(offset: number, bytes: number, alone: Cut, on: Cut, records: ReadRecord[]): void {
+  private close(
+    { offset, bytes, line }: { offset: number; bytes: number; line: string },
+    alone: Cut,
+    on: Cut,
+    records: ReadRecord[],
+  ): void {
     if (this.head) {
       this.endLarge(records)
       return
@@ -244,7 +251,7 @@ export class CsvSplitter implements Splitter {
     const found = this.starts
       .slice(1)
       .reverse()
-      .filter(({ isOpen, isBad, count }) => isOpen && !isBad && count === this.columns)
+      .filter(({ isOpen, isBad, isUnclosed, count }) => isOpen && !isBad && !isUnclosed && count === this.columns)
       .filter(({ isKeyed }) => isKeyed || !mayClose)
       .map(whole)
       .find(({ cut }) => this.isByItself(cut))
@@ -255,9 +262,9 @@ export class CsvSplitter implements Splitter {
     }
     const main = whole(this.starts[0] as Start)
     const hasOther = this.starts.slice(1).some(({ isKeyed }) => isKeyed)
-    const begun = mayClose ? undefined : this.addStart(alone)
+    const begun = mayClose ? undefined : this.addStart(line, alone)
     const { isOpen, isBad, hasMore } = main.cut
-    const isGood = !isOpen && !isBad && !hasMore && !this.beginsWhole(this.recordFrom)
+    const isGood = !isOpen && !isBad && !hasMore && !main.start.isUnclosed
     if (isGood && !hasOther && !begun?.isKeyed) {
       this.starts = []
       this.take(main.start.line, main.raw, main.text, main.cut, records)

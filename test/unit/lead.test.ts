@@ -93,6 +93,14 @@ for (const character of ['\r', '\u001b', '\u007f', '\u009b', '\u061c', '\u200e',
   })
 }
 
+for (const end of ['"', ',', ';', '|', '" ']) {
+  test(`an import refuses an href that ends with ${JSON.stringify(end)}: a cell with wrong quotes leaves it`, () => {
+    // the listing whose URL stood before the separator was taken for gone
+    assert.ok(!importedHrefSchema.safeParse(`${href}/1${end}`).success)
+    assert.ok(importedHrefSchema.safeParse(`${href}/${end.trim()}1`).success)
+  })
+}
+
 const lead = completeLead(bare)
 const query = { type: 'zipcode', value: '78704', radius: 5 }
 const leads = (count: number) => Array.from({ length: count }, (_, at) => ({ ...lead, href: `${href}/${at}` }))

@@ -202,6 +202,23 @@ test('CSV: lines within quotes are text, but for one with as many cells and a UR
   assertRecords(keyed, `href,text,code\n${urlOf(1)},"${text}",78704\n`, [[2, [urlOf(1), text, '78704']]])
 })
 
+test('CSV: two neighbours with a quote that is not closed each do not become one record', () => {
+  // the quote of the second was taken for the end of the first one's: a record had the URL and the text of another
+  const last = (rows: string, expected: unknown[]) => assertRecords(keyed, `text,code,href\n${rows}`, expected)
+  const good = `fine,78704,${urlOf(3)}\n`
+  const three = ['fine', '78704', urlOf(3)]
+  last(`"two\nlines","78704,${urlOf(1)}\n,",${urlOf(2)}\n${good}`, [[2, 'error'], [4, 'error'], [5, three]]) // biome-ignore format: a line a file
+  last(`see,"78704,${urlOf(1)}\n,",${urlOf(2)}\n${good}`, [[2, 'error'], [3, 'error'], [4, three]]) // biome-ignore format: a line a file
+  const first = `${urlOf(1)},"a,78704\n${urlOf(2)},b,c",d\n`
+  assertRecords(keyed, `href,text,code\n${first}`, [[2, 'error'], [3, 'error']]) // biome-ignore format: a line a file
+})
+
+test('CSV: a text that ends its first line with a URL is one text', () => {
+  // where the URL of the record is the last cell, the record was taken for one whose quote is not closed
+  const text = `See it, ${urlOf(9)}\nSoon`
+  assertRecords(keyed, `text,code,href\n"${text}",78704,${urlOf(1)}\n`, [[2, [text, '78704', urlOf(1)]]])
+})
+
 for (const extra of [-1, 0, 1]) {
   test(`a header of 10,000 columns ${extra < 0 ? extra : `+${extra}`} is ${extra > 0 ? 'refused' : 'taken'}`, () => {
     const file = `${'a,'.repeat(columnsMax + extra - 1)}b\n1\n`
