@@ -2,15 +2,18 @@
 import { realpathSync, statSync } from 'node:fs'
 import { LeadpushError, messageOf, usageError } from '../base/errors.ts'
 import { isOwnFile } from '../base/owners.ts'
+import { type Encode, encoderOf } from '../records/encode.ts'
 import type { Rejected } from '../records/import-each.ts'
 import type { CommandIo } from './command-io.ts'
 import { checkLinks, type OutFile, openFile, refuse } from './out-file.ts'
 
-/** The rejected records as they came; those of CSV under their header, so that they can be mended and imported. */
+/** The rejected records in the encoding of their file; those of CSV under their header, so that they can be mended and imported. */
 class RejectsFile {
   private readonly file: OutFile
   private isWanted = false
   private header: string | undefined
+  private encoding: string | undefined
+  private encode: Encode = (utf8) => utf8
 
   constructor(file: OutFile) {
     this.file = file
@@ -22,15 +25,19 @@ class RejectsFile {
   }
 
   /** Throws `failed` if writing cannot go on. */
-  async add({ raw, header }: Rejected): Promise<void> {
+  async add({ raw, header, encoding }: Rejected): Promise<void> {
     this.begin()
     // a record with an erased href or contact is reported, and not kept
     if (raw.length === 0) return
+    const mark = this.encoding === undefined ? encoding.mark : Buffer.alloc(0)
+    if (this.encoding !== encoding.name) this.encode = encoderOf(encoding.name)
+    this.encoding = encoding.name
     const head = header?.toString()
     const isNew = head !== undefined && head !== this.header
     if (isNew) this.header = head
+    const text = Buffer.concat([Buffer.from(isNew ? `${head}\n` : ''), raw, Buffer.from('\n')])
     try {
-      await this.file.put(Buffer.concat([Buffer.from(isNew ? `${head}\n` : ''), raw, Buffer.from('\n')]))
+      await this.file.put(Buffer.concat([mark, this.encode(text)]))
     } catch (error) {
       this.isWanted = false
       throw error

@@ -1,7 +1,7 @@
 /** Checks this machine, its settings, the receiver, the database and all data; or files, before they are imported or sent. */
 import { formatCount } from '../base/amounts.ts'
 import type { OpenDatabase } from '../db/open.ts'
-import { type Findings, toFindingLine } from '../inspect/finding.ts'
+import { type Findings, sentenceOf, toFindingLine } from '../inspect/finding.ts'
 import { checkEverything } from '../inspect/validate/everything.ts'
 import { checkFiles, findFiles } from '../inspect/validate/files.ts'
 import type { CommandIo } from './command-io.ts'
@@ -18,8 +18,11 @@ interface ValidateOptions extends RecordOptions {
 
 type Counts = Record<string, number>
 
-/** A person is shown at most so many problems and so many notes; the others are counted. */
+/** A person is shown at most so many problems and so many notes, and of those that say the same so many; the others are counted. */
 const shownMax = { problem: 100, note: 20, skipped: 20 } as const
+const alikeMax = 5
+/** So many different ones are told apart. */
+const kindsMax = 1_000
 
 export async function validate(at: At, files: string[], options: ValidateOptions): Promise<ExitCode> {
   const { io } = at
@@ -84,23 +87,36 @@ const describeCounts = (counts: Counts) =>
 
 async function show(io: CommandIo, findings: Findings, counts: Counts): Promise<ExitCode> {
   const found = { problem: 0, note: 0, skipped: 0 }
+  const shown = { problem: 0, note: 0, skipped: 0 }
+  const alike = new Map<string, number>()
   const progress = await startProgress(io, () => `Checked ${describeCounts(counts)}.`)
   for await (const finding of findings) {
     const { level } = finding
     found[level]++
-    if (io.out.isJson) await io.out.json(toFindingLine(finding))
-    else if (found[level] <= shownMax[level]) await writeFinding(io, finding)
+    if (io.out.isJson) {
+      await io.out.json(toFindingLine(finding))
+      continue
+    }
+    const kind = `${level}  ${sentenceOf(finding)}`
+    const same = (alike.get(kind) ?? 0) + 1
+    if (same > 1 || alike.size < kindsMax) alike.set(kind, same)
+    if (same > alikeMax || shown[level] >= shownMax[level]) continue
+    shown[level]++
+    await writeFinding(io, finding)
   }
   progress.stop()
   const { problem: problems, note: notes } = found
   const line = { type: 'summary', problems, notes, ...counts }
-  await io.out.result(line, () => writeSummary(io, problems, notes, counts))
+  await io.out.result(line, async () => {
+    for (const [kind, count] of alike) await io.out.more(count - alikeMax, undefined, ` like it: ${kind}`)
+    await io.out.more(problems - shown.problem, 'problem', ' in all; --json lists them')
+    await io.out.more(notes - shown.note, 'note', ' in all; --json lists them')
+    await writeSummary(io, problems, notes, counts)
+  })
   return problems > 0 ? 1 : 0
 }
 
 async function writeSummary(io: CommandIo, problems: number, notes: number, counts: Counts): Promise<void> {
-  await io.out.more(problems - shownMax.problem, 'problem')
-  await io.out.more(notes - shownMax.note, 'note')
   await io.out.facts([
     ...Object.entries(counts).map(([what, value]): [string, string] => [what, formatCount(value)]),
     ['notes', notes > 0 ? paint('yellow', formatCount(notes)) : '0'],

@@ -81,7 +81,7 @@ async function stageAndMerge(
   const mayBeEmpty = options.source?.complete === true && options.source.accept
   const staged = await stageLeads(connection, file, { ...options, mayBeEmpty, onRead })
   tell('merging')
-  const { format, header, ignored, hasUnread, filtered } = staged
+  const { format, header, encoding, ignored, hasUnread, filtered } = staged
   const counts = await mergeLeads(connection, {
     file: name,
     staged: staged.staged,
@@ -90,7 +90,7 @@ async function stageAndMerge(
     source: options.source?.name,
     onUnnamed: options.onUnnamed,
     cityKeys: options.cityKeys,
-    onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
+    onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw, encoding }),
   })
   const { unplaced, first } = await findUnplaced(connection)
   const unreadable = new UnreadableValues()

@@ -8,6 +8,7 @@ import type { Lexemes, Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
 import type { CityKeys } from '../places/city-keys.ts'
 import { postalKey, postalKeyOf } from '../places/postal-key.ts'
+import { type Encoding, utf8 } from '../records/encoding.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { type CommandThatFits, fitting, type Lack, lackError } from '../records/lack.ts'
 import { type RecordFile, type RecordFormat, type RecordReadOptions, readRecords } from '../records/read-records.ts'
@@ -31,6 +32,7 @@ export interface Staged {
   hasUnread: boolean
   format: RecordFormat
   header: CsvHeader | undefined
+  encoding: Encoding
 }
 
 export interface StageOptions extends RecordReadOptions, ReadOptions {
@@ -112,15 +114,17 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
   let [staged, filtered] = [0, 0]
   let format: RecordFormat = file.format ?? 'ndjson'
   let header: CsvHeader | undefined
+  let encoding = utf8
   await copyInto(connection, stagedLeads.target, async (rows, flush, broken) => {
     const signal = options.signal ? AbortSignal.any([options.signal, broken]) : broken
     const identity = [options.map?.get('href')?.column ?? 'href']
     for await (const page of readRecords(file, { ...options, signal, identity })) {
       format = page.format
       header = page.header
+      encoding = page.encoding
       if (header) picker.setHeader(header)
       const lack = needs.look(page)
-      if (lack) throw lackError(lack, options.commandThatFits ?? importWith)
+      if (lack) throw page.foreign ?? lackError(lack, options.commandThatFits ?? importWith)
       lexemes?.trim()
       const found: Found[] = []
       for (const record of page.records) {
@@ -150,5 +154,5 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
     for (const note of picker.finish()) options.onNote?.(note)
   })
   await refuseUseless(connection, needs.findLack(filtered), options)
-  return { staged, filtered, ignored: picker.ignored, hasUnread, format, header }
+  return { staged, filtered, ignored: picker.ignored, hasUnread, format, header, encoding }
 }

@@ -15,7 +15,7 @@ export class ColumnSampler {
   looked = 0
   private readonly found = new Map<string, string[]>()
 
-  look(page: RecordPage): void {
+  look(page: Pick<RecordPage, 'records' | 'header'>): void {
     this.header ??= page.header?.names
     for (const record of page.records) {
       if (this.looked >= recordsMax) break

@@ -84,12 +84,34 @@ export function refuseNul(first: Buffer, format: RecordFormat): void {
     throw new LeadpushError('failed', 'it is no text: it has NUL bytes')
 }
 
-/** The encoding that the mark at the beginning tells, and the mark's length. */
-export function findMark(first: Buffer): { encoding: string; bytes: number } | undefined {
-  if (first[0] === 0xef && first[1] === 0xbb && first[2] === 0xbf) return { encoding: 'utf-8', bytes: 3 }
-  if (first[0] === 0xff && first[1] === 0xfe) return { encoding: 'utf-16le', bytes: 2 }
-  if (first[0] === 0xfe && first[1] === 0xff) return { encoding: 'utf-16be', bytes: 2 }
-  return undefined
+/** How the text of a file is written. */
+export interface Encoding {
+  name: string
+  /** What the file begins with, if it says so itself. */
+  mark: Buffer
+}
+
+export const utf8: Encoding = { name: 'utf-8', mark: Buffer.alloc(0) }
+const marked: readonly Encoding[] = [
+  { name: 'utf-8', mark: Buffer.of(0xef, 0xbb, 0xbf) },
+  { name: 'utf-16le', mark: Buffer.of(0xff, 0xfe) },
+  { name: 'utf-16be', mark: Buffer.of(0xfe, 0xff) },
+]
+
+/** The encoding that the mark at the beginning tells. */
+export const findMarked = (first: Buffer): Encoding | undefined =>
+  marked.find(({ mark }) => first.subarray(0, mark.length).equals(mark))
+
+/**
+ * Where a text that should be UTF-8 is in another encoding for sure: the line of its first bytes that are none, where no character beyond
+ * ASCII is UTF-8. `isWhole`: it is not cut off.
+ */
+export function findForeignLine(first: Buffer, isWhole: boolean): number | undefined {
+  const text = first.toString()
+  const whole = isWhole ? text : text.replace(/\ufffd+$/, '')
+  const at = whole.indexOf('\ufffd')
+  if (at < 0 || /[^\0-\x7f\ufffd]/.test(whole)) return undefined
+  return whole.slice(0, at).split('\n').length
 }
 
 /** The bytes 0x80 to 0x9f of windows-1252: Node.js, 20.18.3 and others, reads them as control characters. */
@@ -97,6 +119,15 @@ const windows1252 = '€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“
 
 const mended = (text: string) =>
   text.replace(/[\x80-\x9f]/g, (character) => windows1252[character.charCodeAt(0) - 0x80] as string)
+
+/** Reads a text of an encoding piece by piece; no piece ends it. Throws TypeError where bytes are not in it. */
+export function decoderOf(encoding: string): (piece?: Buffer) => string {
+  const decoder = new TextDecoder(encoding, { fatal: !encoding.startsWith('utf-16'), ignoreBOM: true })
+  return (piece) => {
+    const text = decoder.decode(piece, { stream: piece !== undefined })
+    return encoding === 'windows-1252' ? mended(text) : text
+  }
+}
 
 /** Tells bytes that are UTF-8 already: read in another encoding each name would be spoilt. */
 class Utf8Watch {
@@ -127,18 +158,14 @@ class Utf8Watch {
  * leave that cut texts, becomes U+FFFD.
  */
 export async function* transcode(chunks: Chunks, encoding: string): Chunks {
-  const decoder = new TextDecoder(encoding, { fatal: !encoding.startsWith('utf-16'), ignoreBOM: true })
-  const decode = (chunk?: Buffer) => {
-    const text = chunk ? decoder.decode(chunk, { stream: true }) : decoder.decode()
-    return Buffer.from(encoding === 'windows-1252' ? mended(text) : text)
-  }
+  const decode = decoderOf(encoding)
   const watch = encoding.startsWith('utf-16') ? undefined : new Utf8Watch()
   try {
     for await (const chunk of chunks) {
       watch?.look(chunk)
-      yield decode(chunk)
+      yield Buffer.from(decode(chunk))
     }
-    yield decode()
+    yield Buffer.from(decode())
     watch?.check(encoding)
   } catch (error) {
     if (!(error instanceof TypeError)) throw error

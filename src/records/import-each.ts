@@ -7,6 +7,7 @@ import { LeadpushError, messageOf } from '../base/errors.ts'
 import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { type Connection, withTransaction } from '../db/transaction.ts'
+import type { Encoding } from './encoding.ts'
 import { IgnoredFields } from './ignored-fields.ts'
 import { findRecordFile, type RecordFile, type RecordFormat } from './read-records.ts'
 
@@ -19,11 +20,13 @@ export interface Rejected {
   /** The field, or '' for the record as a whole. */
   path: string
   message: string
-  /** The record as it came; where it is too large, its beginning; empty where it must not be kept. */
+  /** The text of the record; where it is too large, its beginning; empty where it must not be kept. */
   raw: Buffer
   format: RecordFormat
-  /** In CSV the header line as it came. */
+  /** In CSV the header line. */
   header: Buffer | undefined
+  /** Of the file; `raw` and `header` are UTF-8. */
+  encoding: Encoding
 }
 
 /** Takes each rejected record; reading waits for it. */

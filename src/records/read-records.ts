@@ -8,7 +8,16 @@ import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
-import { type Chunks, findMark, refuseBinary, refuseNul, transcode } from './encoding.ts'
+import {
+  type Chunks,
+  type Encoding,
+  findForeignLine,
+  findMarked,
+  refuseBinary,
+  refuseNul,
+  transcode,
+  utf8,
+} from './encoding.ts'
 import {
   type CsvHeader,
   notUtf8,
@@ -43,6 +52,9 @@ export interface RecordPage {
   format: RecordFormat
   /** In CSV the columns of the cells. */
   header: CsvHeader | undefined
+  encoding: Encoding
+  /** That the beginning of the file is in another encoding: it is said before anything is proposed. */
+  foreign?: LeadpushError | undefined
   /** Bytes of the file on disk that were read so far. */
   bytesRead: number
 }
@@ -138,8 +150,13 @@ interface Opened {
   isWhole: boolean
   /** All chunks unchanged, the first bytes included. */
   all: Chunks
+}
+
+/** Their text as UTF-8. */
+interface OpenedText extends Opened {
+  encoding: Encoding
   /** Whether a mark or an option tells the encoding. */
-  isTold?: boolean
+  isTold: boolean
 }
 
 /** The chunks with their first `bytes` bytes or more; fewer where there are no more. */
@@ -202,19 +219,20 @@ async function* without(bytes: number, chunks: Chunks): Chunks {
 }
 
 /** The text as UTF-8, without a mark. Throws `failed` if it is not UTF-8. */
-async function openText(file: RecordFile, chunks: Chunks, encoding: string | undefined): Promise<Opened> {
+async function openText(file: RecordFile, chunks: Chunks, told: string | undefined): Promise<OpenedText> {
   const opened = await openZipped(file, chunks)
   refuseBinary(opened.first)
-  const mark = findMark(opened.first)
-  const used = mark?.encoding ?? encoding ?? 'utf-8'
-  const isTold = mark !== undefined || encoding !== undefined
-  if (used === 'utf-8' && !mark) {
+  const marked = findMarked(opened.first)
+  const encoding = marked ?? { ...utf8, ...(told !== undefined && { name: told }) }
+  const isTold = marked !== undefined || told !== undefined
+  if (encoding.name === 'utf-8' && !marked) {
     refuseNul(opened.first, formatOf(file, opened))
-    return { ...opened, isTold }
+    return { ...opened, encoding, isTold }
   }
-  const text = mark ? without(mark.bytes, opened.all) : opened.all
+  const text = marked ? without(marked.mark.length, opened.all) : opened.all
   const enough = opened.isWhole ? Number.POSITIVE_INFINITY : opened.first.length / 2
-  return { ...(await peek(used === 'utf-8' ? text : transcode(text, used), enough)), isTold }
+  const peeked = await peek(encoding.name === 'utf-8' ? text : transcode(text, encoding.name), enough)
+  return { ...peeked, encoding, isTold }
 }
 
 /** The format of a text, by its name or its beginning. */
@@ -235,6 +253,8 @@ function splitterOf(
   const isObject = first.find((each) => each > 0x20) === 0x7b
   return { format, splitter: isObject ? new ObjectSplitter() : new ArraySplitter() }
 }
+
+const recordsAlone = ' (with --encoding utf-8 such records alone are rejected)'
 
 /**
  * Tells a file in another encoding from one of UTF-8 with spoilt bytes here and there, which cost their records alone: in the
@@ -268,7 +288,7 @@ class EncodingWatch {
     if (this.spoilt === 0 || this.hasUtf8) return
     const others = this.spoilt > 1 ? `, as ${this.spoilt - 1} more ${this.spoilt > 2 ? 'are' : 'is'},` : ''
     const where = `record ${this.line}${others}`
-    throw otherEncoding(where, ' (with --encoding utf-8 such records alone are rejected)')
+    throw otherEncoding(where, recordsAlone)
   }
 }
 
@@ -303,11 +323,14 @@ export async function* readRecords(
     const text = await openText(file, countedChunks(stream, counter), options.encoding)
     const { format, splitter } = splitterOf(file, text, options)
     const watch = text.isTold ? undefined : new EncodingWatch()
+    const line = text.isTold ? undefined : findForeignLine(text.first, text.isWhole)
+    const foreign = line === undefined ? undefined : otherEncoding(`line ${line}`, recordsAlone)
+    const { encoding } = text
     let count = 0
     const pageOf = (records: ReadRecord[], chunk: Buffer): RecordPage => {
       count += records.length
       watch?.look(records, chunk)
-      return { records, format, header: splitter.header, bytesRead: counter.bytesRead }
+      return { records, format, header: splitter.header, encoding, foreign, bytesRead: counter.bytesRead }
     }
     let pieceBytes = firstPieceBytes
     for await (const chunk of text.all) {

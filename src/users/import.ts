@@ -85,20 +85,21 @@ async function stageAndMerge(
   await vault.hold(kyselyOn(connection))
   const tellOf = onNote && ((note: string) => onNote(`${name}: ${note}.`))
   const ways = { signal, stdin, encoding, map, commandThatFits, resolver, vault, onRead, onNote: tellOf }
-  const { staged, format, header, ignored } = await stageUsers(connection, file, ways)
+  const { format, header, ignored, ...staged } = await stageUsers(connection, file, ways)
   tell('merging')
   if (options.complete) await recordListed(connection)
   const merged = await mergeUsers(connection, {
     resolver,
     signal,
-    onRejected: (reject) => onRejected({ file: name, ...reject, format, header: header?.raw }),
+    onRejected: (reject) =>
+      onRejected({ file: name, ...reject, format, header: header?.raw, encoding: staged.encoding }),
     onFolded: (record) => options.onFolded(file, record),
     onUnnamed: options.onUnnamed,
     isDryRun,
   })
   const hasChanged = merged.inserted + merged.updated > 0
   const sharedKeys = hasChanged ? await findSharedKeys(kyselyOn(connection)) : undefined
-  return { counts: { read: staged, ...merged, unsubscribed: 0 }, ignored, sharedKeys }
+  return { counts: { read: staged.staged, ...merged, unsubscribed: 0 }, ignored, sharedKeys }
 }
 
 const counted = { read: 0, inserted: 0, updated: 0, unchanged: 0, rejected: 0, repeated: 0, erased: 0 }

@@ -40,11 +40,12 @@ export class UserReader {
   }
 
   /** Throws `failed` where the header has no e-mail, or lacks a column of the map. */
-  look(page: RecordPage): void {
+  look(page: Pick<RecordPage, 'records' | 'header' | 'foreign'>): void {
     this.sampler.look(page)
     const { header } = page
     if (!header || page.records.length === 0) return
-    if (!this.hasColumn('email') && !looksLikeRecord(header.names)) throw this.errorOf(this.lackOf('email'))
+    if (!this.hasColumn('email') && !looksLikeRecord(header.names))
+      throw page.foreign ?? this.errorOf(this.lackOf('email'))
     this.lines.setHeader(header)
   }
 

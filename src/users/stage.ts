@@ -5,6 +5,7 @@ import { copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import { type RefusedSearch, type ResolvedSearch, resolveSearch } from '../matching/search.ts'
 import type { Places } from '../places/places.ts'
+import { type Encoding, utf8 } from '../records/encoding.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import type { ImportOptions } from '../records/import-each.ts'
 import { type RecordFile, type RecordFormat, readRecords } from '../records/read-records.ts'
@@ -70,6 +71,7 @@ export interface StagedUsers {
   ignored: IgnoredFields
   format: RecordFormat
   header: CsvHeader | undefined
+  encoding: Encoding
 }
 
 /** How queries are resolved, and whom to tell. */
@@ -129,12 +131,14 @@ export async function stageUsers(
   let staged = 0
   let format: RecordFormat = file.format ?? 'ndjson'
   let header: CsvHeader | undefined
+  let encoding = utf8
   await copyInto(connection, stagedUsers, async (rows, flush, broken) => {
     const signal = options.signal ? AbortSignal.any([options.signal, broken]) : broken
     const identity = [options.map?.get('email')?.column ?? 'email']
     for await (const page of readRecords(file, { ...options, signal, identity })) {
       format = page.format
       header = page.header
+      encoding = page.encoding
       reader.look(page)
       const how = { ...options, isLine: header !== undefined }
       for (const record of page.records) {
@@ -152,7 +156,7 @@ export async function stageUsers(
   if (format === 'csv') staged = await gatherLines(connection, options.signal)
   const lack = reader.withoutKeys
   if (lack && !(await hasKnown(connection))) throw lack
-  return { staged, ignored: reader.ignored, format, header }
+  return { staged, ignored: reader.ignored, format, header, encoding }
 }
 
 /** Whether one of the staged users is known: who has a key already needs none in the file. */

@@ -28,7 +28,7 @@ function readListings(): Read {
 function readUsers(): Read {
   const reader = new UserReader()
   return (record, header) => {
-    reader.look({ records: [record], format: header ? 'csv' : 'json', header, bytesRead: 0 })
+    reader.look({ records: [record], header })
     const parsed = reader.read(record)
     return 'user' in parsed ? { key: parsed.user.email } : { key: parsed.email, message: parsed.message }
   }

@@ -51,7 +51,7 @@ export class LeadsCheck implements RecordsCheck {
   *check(page: RecordPage): Generator<Finding> {
     if (page.header) this.picker.setHeader(page.header)
     const lack = this.needs.look(page)
-    if (lack) throw lackError(lack, this.options.commandThatFits)
+    if (lack) throw page.foreign ?? lackError(lack, this.options.commandThatFits)
     for (const record of page.records) {
       const picked = this.picker.pick(record)
       if ('filtered' in picked) {
