@@ -7,7 +7,7 @@ import type { Connection } from '../db/transaction.ts'
 import type { Lexemes, Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
 import type { CityKeys } from '../places/city-keys.ts'
-import { postalKey, postalKeyOf } from '../places/postal-key.ts'
+import { postalKeyOf } from '../places/postal-key.ts'
 import { type Encoding, utf8 } from '../records/encoding.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { type CommandThatFits, fitting, type Lack, lackError } from '../records/lack.ts'
@@ -18,7 +18,6 @@ import { houseKey } from './house.ts'
 import { completeLead, givenFields, serialiseKept } from './lead.ts'
 import { NeededFields } from './needed-fields.ts'
 import { FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
-import { showValue } from './read-value.ts'
 import { type StagedRecord, stagedLeads } from './staged-leads.ts'
 
 /** The outcome of staging one file. */
@@ -97,14 +96,6 @@ function toFound(
   return { row, words }
 }
 
-/** A given postal code must be valid; a missing one may be known from an earlier import. */
-function checkPostalCode(picked: Picked): Picked {
-  if (!('patch' in picked)) return picked
-  const { href, postalCode } = picked.patch
-  if (postalCode === undefined || postalKey(postalCode) !== undefined) return picked
-  return { path: 'postalCode', message: `is not a postal code: ${showValue(postalCode, 'postalCode')}`, href }
-}
-
 /** Copies the records of `file` into `staged_leads`. Throws `failed` if the file breaks off. */
 export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
   const picker = new FieldPicker(options.map, options)
@@ -128,7 +119,7 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
       lexemes?.trim()
       const found: Found[] = []
       for (const record of page.records) {
-        const picked = checkPostalCode(picker.pick(record))
+        const picked = picker.pick(record)
         const { line } = record
         if ('filtered' in picked) {
           filtered++

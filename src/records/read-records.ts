@@ -5,9 +5,8 @@
 import { isAscii } from 'node:buffer'
 import { accessSync, closeSync, constants, createReadStream, openSync, readSync, statSync } from 'node:fs'
 import { Socket } from 'node:net'
-import { Readable } from 'node:stream'
-import { createGunzip } from 'node:zlib'
-import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
+import type { Readable } from 'node:stream'
+import { codeOf, LeadpushError } from '../base/errors.ts'
 import {
   type Chunks,
   type Encoding,
@@ -18,6 +17,7 @@ import {
   transcode,
   utf8,
 } from './encoding.ts'
+import { gunzip } from './gunzip.ts'
 import {
   type CsvHeader,
   notUtf8,
@@ -179,27 +179,6 @@ async function peek(chunks: Chunks, bytes: number): Promise<Opened> {
   return { first, isWhole, all: all() }
 }
 
-async function* gunzip(chunks: Chunks): Chunks {
-  const unzip = createGunzip({ chunkSize: chunkBytes })
-  const source = Readable.from(chunks, { objectMode: false })
-  source.on('error', (error) => unzip.destroy(error))
-  source.pipe(unzip)
-  let bytes = 0
-  try {
-    for await (const chunk of unzip) {
-      bytes += chunk.length
-      yield chunk as Buffer
-    }
-  } catch (error) {
-    if (!/^Z_/.test(codeOf(error) ?? '')) throw error
-    const why = codeOf(error) === 'Z_BUF_ERROR' ? 'its gzip has no end' : `it is no valid gzip (${messageOf(error)})`
-    throw new LeadpushError('failed', bytes > 0 ? `it breaks off: ${why}` : why)
-  } finally {
-    source.destroy()
-    unzip.destroy()
-  }
-}
-
 const isGzip = (bytes: Buffer) => bytes[0] === 0x1f && bytes[1] === 0x8b
 
 /** The unzipped chunks. A zipped file says so in its first bytes; its name does not matter. */
@@ -207,7 +186,7 @@ async function openZipped(file: RecordFile, chunks: Chunks): Promise<Opened> {
   const raw = await peek(chunks, 2)
   if (file.gzip && raw.first.length === 0) throw new LeadpushError('failed', 'it is empty, so it is no valid gzip')
   const zipped = file.gzip || isGzip(raw.first)
-  return peek(zipped ? gunzip(raw.all) : raw.all, file.format === 'ndjson' ? markBytes : sniffedBytes)
+  return peek(zipped ? gunzip(raw.all, chunkBytes) : raw.all, file.format === 'ndjson' ? markBytes : sniffedBytes)
 }
 
 async function* without(bytes: number, chunks: Chunks): Chunks {

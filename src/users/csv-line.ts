@@ -49,11 +49,18 @@ export class LineParser {
   }
 
   /**
-   * Finds the columns, in any case. Throws `failed` where `email` is in none, a column stands twice, or one of the map is not there.
+   * Finds the columns, in any case. Throws `failed` where `email` is in none, a column stands twice, one of the map is not there, or the map has `queries`.
    */
   setHeader(header: CsvHeader): void {
     if (this.header === header) return
     this.header = header
+    const list = this.map.get('queries')
+    if (list) {
+      const hint = 'A line of CSV has one query, in the columns type, value and radius: map these.'
+      throw new LeadpushError('failed', `${list.told} reads queries from ${list.column}, and CSV has no lists`, {
+        hint,
+      })
+    }
     refuseLacking(this.map, header.names, isHeader(header.names) ? header.names : [])
     const sources = userColumns.map((column) => [foldName(this.map.get(column)?.column ?? column), column] as const)
     this.fields = header.names.map((name) => sources.find(([source]) => source === foldName(name))?.[1])

@@ -52,6 +52,9 @@ test('columns and keys of other names are read with --map, and a value without a
   assert.deepEqual(await queriesOf('c@x.example'), [{ type: 'zipcode', value: 'K1A 0B1', radius: 0 }])
   const lacking = await importText(csv, { map: ['value=ZIPS'] })
   assert.match(lacking.told ?? '', /no column ZIPS, which --map reads value from; did you mean ZIP/)
+  // the option was taken, and did nothing
+  const list = await importText('email,receiverApiKey,wanted\nd@x.example,key-d,[]\n', { map: ['queries=wanted'] })
+  assert.match(list.told ?? '', /--map reads queries from wanted, and CSV has no lists\|A line of CSV has one query/)
   assert.throws(() => userMaps.parse(['zip=ZIP']), /a user has no field zip/)
   await close()
 })

@@ -409,6 +409,15 @@ test('a file of listings is read by the options that its import takes; without a
     ],
   )
 
+  // they were taken in silence for users, whose import has no such option
+  const users = write('email,receiverApiKey,value\na@x.example,key-a,78704\n', 'csv')
+  const unfit = await callProgram(['validate', users, '--json', '--where', 'a=b', '--null', 'x', '--strict'])
+  assert.equal(unfit.code, 1)
+  assert.deepEqual(
+    unfit.json.filter(({ type }) => type === 'problem').map(({ where, message }) => [where, message]),
+    ['--where', '--null', '--strict'].map((option) => [users, `${option} is for listings, and these are users`]),
+  )
+
   // they were taken, and the database was checked as if they had not been given
   for (const option of ['--map=href=link', '--map-file=x', '--encoding=utf-8', '--where=a=b', '--null=x', '--strict']) {
     const { code, stderr } = await callProgram(['validate', option])

@@ -2,13 +2,14 @@
 import { addAbortSignal, Readable } from 'node:stream'
 import type { LeadMap } from '../../leads/field-map.ts'
 import { leadFormats } from '../../leads/import.ts'
+import type { ReadOptions } from '../../leads/pick-fields.ts'
 import { leadVocabulary } from '../../leads/usual-names.ts'
 import { ColumnSampler } from '../../records/column-samples.ts'
 import { foldName } from '../../records/columns.ts'
 import { checkReadable, findRecordFile, openFile, type RecordPage, readRecords } from '../../records/read-records.ts'
 import { suggestMap } from '../../records/suggest-map.ts'
 import { type UserMap, userVocabulary } from '../../users/field-map.ts'
-import type { Findings } from '../finding.ts'
+import { type Finding, type Findings, problem } from '../finding.ts'
 import { checkBody } from './body-file.ts'
 import { LeadsCheck, type LeadsCheckOptions, problemOf, type RecordsCheck } from './leads-file.ts'
 import { UsersCheck } from './users-file.ts'
@@ -49,6 +50,15 @@ function areUsers(page: RecordPage, { leadMap, userMap }: FileCheckOptions): boo
   return fits.has('email') && (fits.has('receiverApiKey') || names.has('receiverapikey') || names.has('queries'))
 }
 
+/** The options that no import of users takes. */
+function* findUnfit(name: string, { where, nulls, strict }: ReadOptions): Generator<Finding> {
+  const given = [where?.length ? '--where' : '', nulls?.size ? '--null' : '', strict ? '--strict' : '']
+  const toDo = 'Leave it out: an import of users does not take it.'
+  for (const option of given)
+    if (option !== '')
+      yield { code: 'file', where: name, path: '', ...problem(`${option} is for listings, and these are users`, toDo) }
+}
+
 async function* checkRecords(
   name: string,
   stream: Readable,
@@ -65,9 +75,11 @@ async function* checkRecords(
     for await (const page of readRecords(file, { signal, encoding, stdin: stream, identity })) {
       counts.records += page.records.length
       if (!check && page.records.length === 0) continue
-      check ??= areUsers(page, options)
-        ? new UsersCheck(name, { map: userMap, commandThatFits })
-        : new LeadsCheck(name, { ...how, map: leadMap, commandThatFits }, counts)
+      if (!check && areUsers(page, options)) {
+        yield* findUnfit(name, how)
+        check = new UsersCheck(name, { map: userMap, commandThatFits })
+      }
+      check ??= new LeadsCheck(name, { ...how, map: leadMap, commandThatFits }, counts)
       yield* check.check(page)
     }
     if (check) yield* check.finish()
