@@ -11,6 +11,7 @@ import { type CsvHeader, findDoubtful, findDoubtfulKey, hasTwice, type ReadRecor
 import { missing } from '../records/staged-rejects.ts'
 import type { LeadMap } from './field-map.ts'
 import { hrefSchema, importedHrefSchema, type LeadField, type LeadPatch, leadFields } from './lead.ts'
+import { isPlaceholder, Placeholders } from './placeholders.ts'
 import { describeUnreadable, readValue, showValue, type UnreadableValue, unreadable } from './read-value.ts'
 import { findKey, isTaken, leadFieldOf, refuseUnknown } from './record-filter.ts'
 import type { Condition } from './where.ts'
@@ -82,6 +83,7 @@ export class FieldPicker {
   private hrefKey = 'href'
   /** Of the record under way. */
   private unread: UnreadableValue[] = []
+  private readonly placeholders = new Placeholders()
 
   constructor(map: LeadMap = new Map(), { nulls = none, strict = false, where = [] }: ReadOptions = {}) {
     this.map = map
@@ -120,15 +122,15 @@ export class FieldPicker {
   }
 
   /**
-   * After the last record. Returns what of the map no record of JSON had, as lines to tell. Throws `usage` where `--where` names what
-   * none had.
+   * After the last record. Returns lines to tell: texts for which there is `--null`, and what of the map no record of JSON had. Throws
+   * `usage` where `--where` names what none had.
    */
   finish(): string[] {
     const known = Object.keys(this.ignored.toObject())
     const [condition] = this.unseen
     if (condition) refuseUnknown(condition, known)
-    if (!this.hasKeys) return []
-    return describeUnmet(this.map, this.unmet, known)
+    const unmet = this.hasKeys ? describeUnmet(this.map, this.unmet, known) : []
+    return [...this.placeholders.notes, ...unmet]
   }
 
   /** The fields of one record, or what is wrong with it. */
@@ -192,6 +194,7 @@ export class FieldPicker {
 
   private put(patch: Record<string, unknown>, field: LeadField, value: unknown): void {
     const known = readValue(value, field, this.nulls)
+    if (known !== undefined && isPlaceholder(value)) this.placeholders.add(value)
     if (known === unreadable) this.unread.push({ field, value })
     else if (known !== undefined) patch[field] = known
   }

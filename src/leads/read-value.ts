@@ -8,7 +8,10 @@ import { spellOut } from '../base/printable.ts'
 import { redact, removed } from '../base/redact.ts'
 import { readPostalCode } from '../places/read-postal-code.ts'
 import { isStorable, type LeadField, leadFields, type NumberField } from './lead.ts'
+import { isPlaceholder } from './placeholders.ts'
 import { readNumber } from './read-number.ts'
+
+const isContact = (field: LeadField) => field.startsWith('contact')
 
 /** The result of `readValue` for a value that cannot be read. */
 export const unreadable = Symbol('unreadable')
@@ -82,6 +85,7 @@ export function readValue(value: unknown, field: LeadField, nulls: ReadonlySet<s
   if (field === 'href') return value
   if (isNumberField(field)) return readNumberValue(value, field)
   if (typeof value === 'string' && !notBlank.test(value)) return undefined
+  if (isContact(field) && isPlaceholder(value)) return unreadable
   const text = readTextValue(value)
   const hasDigits = field === 'postalCode' || field === 'contactPhone'
   return hasDigits && text !== unreadable ? readDigits(text, field) : text
@@ -109,7 +113,7 @@ export function showValue(value: unknown, field: LeadField): string {
   const characters = [...text.slice(0, 6 * shownCharsMax)]
   const whole = characters.slice(0, shownCharsMax).join('')
   const shown = spellOut(characters.length > shownCharsMax ? `${whole}…` : whole)
-  return field.startsWith('contact') ? shown.replace(/[\p{L}\p{N}]/gu, 'x') : shown
+  return isContact(field) && !isPlaceholder(value) ? shown.replace(/[\p{L}\p{N}]/gu, 'x') : shown
 }
 
 /** The fault of an unreadable value, and the value for a message. */
@@ -120,6 +124,7 @@ export function describeUnreadable({ field, value }: UnreadableValue): { message
 
 function problemOf(field: LeadField, value: unknown): string {
   if (!isNumberField(field)) {
+    if (isContact(field) && isPlaceholder(value)) return 'is no contact'
     if (typeof value === 'string' && scientific.test(value)) return 'is a number that has lost digits'
     if (typeof value === 'string' && isStorable(value)) return 'is not a postal code'
     return typeof value === 'string' ? 'holds a NUL character or half of a surrogate pair' : 'is no text'

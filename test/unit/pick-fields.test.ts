@@ -269,3 +269,24 @@ test('postal codes and phone numbers as spreadsheets write them are read, and wh
     assert.equal('patch' in picked && picked.patch.contactPhone, phone, value)
   }
 })
+
+test('a text for unknown is no contact, and where several values have it --null is proposed for it', () => {
+  // customers got N/A as the name of an owner
+  const picker = new FieldPicker()
+  const pick = (value: object) => picker.pick({ line: 1, raw, value })
+  const unknown = { contactName: 'N/A', contactPhone: ' n/a', contactEmail: 'not provided', city: 'N/A', price: 'tbd' }
+  const picked = pick({ href, ...unknown })
+  assert.ok('patch' in picked)
+  assert.deepEqual(picked.patch, { href, city: 'N/A' })
+  const [name] = picked.unread ?? []
+  assert.equal(name && describeUnreadable(name).message, 'is no contact: "N/A"')
+  assert.deepEqual(picked.unread?.map(({ field }) => field).sort(), [
+    'contactEmail',
+    'contactName',
+    'contactPhone',
+    'price',
+  ])
+  for (const name of ['Nan', 'Na', 'Nona N/A', 'Unknown Owner LLC'])
+    assert.deepEqual(pick({ href, contactName: name }), { patch: { href, contactName: name } })
+  assert.deepEqual(picker.finish(), ['3 values N/A: if that means unknown, add --null N/A'])
+})

@@ -41,7 +41,10 @@ const imports = describe({
     tolerate(),
     option('--source <name>', 'the source of the listings: a name of letters, digits, dots, hyphens, underscores'),
     option('--complete', 'with --source: the files have all its listings; others are no longer delivered'),
-    option('--accept', 'with --complete: even if the files have fewer than half of its live listings'),
+    option(
+      '--accept',
+      'with --complete: even with fewer than half of its live listings, or a rejected record without an href',
+    ),
     option('--trigger', 'send the triggers of new listings right after, as `leadpush trigger` does'),
     jsonLines(),
   ],

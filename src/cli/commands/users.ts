@@ -10,7 +10,10 @@ const imports = describe({
   arguments: [argument('<file...>', 'files, taken in one after the other')],
   options: [
     option('--complete', 'the files have all users: unsubscribe those who are in none of them'),
-    option('--accept', 'with --complete: even if the files have fewer than half of the subscribed users'),
+    option(
+      '--accept',
+      'with --complete: even with fewer than half of those subscribed, or a rejected record without an e-mail',
+    ),
     ...mapOptions,
     dryRun('show what the import would do, and write nothing'),
     option('--rejects <file>', 'keep the rejected records in a file, as they came'),
