@@ -19,7 +19,7 @@ import { type DeliveryState, endAbandoned, endUnwanted, takeBack } from '../../s
 import { makeAnew } from '../../src/deliveries/made-anew.ts'
 import { decodeRecipe, encodeRecipes } from '../../src/deliveries/recipe.ts'
 import { recordOutcomes, recordPushes } from '../../src/deliveries/record.ts'
-import { findInterruptedRuns, startRun } from '../../src/deliveries/runs.ts'
+import { findInterruptedRuns, recordLoss, startRun } from '../../src/deliveries/runs.ts'
 import { createDatabase } from '../support/database.ts'
 import { owe } from '../support/owed.ts'
 import { seedUsers } from '../support/seed.ts'
@@ -143,6 +143,24 @@ test('the run of a process that lost its lease is interrupted until it is back a
   assert.deepEqual(await interrupted(), [run.id])
   await worker.renew()
   assert.deepEqual([await interrupted(), worker.ids.length], [[], 2])
+})
+
+test('a --force whose row the database lost can be resumed: its forced scope is open again, unless another one is', async (t) => {
+  const { db, newWorker } = await build(t)
+  const begin = async () => {
+    const { ids } = await newWorker()
+    const start = { command: 'force', resumable: true, timeZone: 'UTC', maxLeadAgeMs: 1_000 } as const
+    const run = await startRun(db, { ...start, workerIds: ids })
+    return { run, lose: () => recordLoss(db, run, start, { workerId: 0, ageMs: 5_000 }) }
+  }
+  const [first, second] = [await begin(), await begin()]
+  assert.deepEqual([first.run.forcedBy, second.run.forcedBy], [first.run.id, first.run.id])
+  const scopeOf = async () => (await findInterruptedRuns(db, first.run.period)).map(({ forcedBy }) => forcedBy)
+  await sql`delete from runs`.execute(db)
+  await second.lose()
+  assert.deepEqual(await scopeOf(), [second.run.id])
+  await first.lose()
+  assert.deepEqual(await scopeOf(), [second.run.id, second.run.id])
 })
 
 test('a push that was planned before an erasure is not begun, and an erasure waits for pushes that are being begun', async (t) => {
