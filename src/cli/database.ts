@@ -1,6 +1,5 @@
 /** The database of a command: opened by its settings, and always closed, even when the process ends early. */
 import { databaseSilentMsMax } from '../base/limits.ts'
-import { asDatabaseError } from '../db/away.ts'
 import { type Database, type OpenDatabase, type OpenOptions, openDatabase } from '../db/open.ts'
 import { hasOutdated, resolveOutdated } from '../matching/searches.ts'
 import { findPlaces } from '../places/places.ts'
@@ -44,7 +43,7 @@ export function holdDatabase(io: CommandIo, settings: DatabaseSettings, { waits,
   let state: 'opening' | 'waiting' | 'settled' = 'opening'
   const warn = (text: string) => io.log.warn(text)
   const onAway = (text: string) => {
-    state = 'waiting'
+    if (state === 'opening') state = 'waiting'
     warn(text)
   }
   const limited = { awayMsMax: settings.databaseAwayMs ?? brokenMsMax, onHang: warn, env: io.env, ...options }
@@ -79,14 +78,15 @@ export async function withDatabase<T>(
   work: (opened: OpenDatabase) => Promise<T>,
 ): Promise<T> {
   const { opening, release } = holdDatabase(io, settings, options)
+  let opened: OpenDatabase | undefined
   try {
-    const opened = await opening
+    opened = await opening
     if (opened.migrated.length > 0) await resolveSearches(opened.db)
     return await work(opened)
   } catch (error) {
     // the process is ending: errors because of the closed database are not reported
     if (io.ending.isUnderWay) await new Promise<never>(() => {})
-    throw asDatabaseError(error)
+    throw opened?.patience.asTold(error) ?? error
   } finally {
     await release()
   }

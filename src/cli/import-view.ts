@@ -2,7 +2,6 @@
 import { bytes, formatCount, plural } from '../base/amounts.ts'
 import { LeadpushError } from '../base/errors.ts'
 import { spellOut } from '../base/printable.ts'
-import { formatAwayMax } from '../db/away.ts'
 import {
   type ImportCounts,
   type ImportOptions,
@@ -129,8 +128,6 @@ export async function runImport(
     signal: stop.signal,
     stdin: options.files.includes('-') ? io.openStdin() : undefined,
     onNote: (text: string) => io.log.info(text),
-    onAway: () =>
-      io.log.warn(`The database is away: the file is begun again when it is back, for ${formatAwayMax()} at most.`),
     onProgress(progress: ImportProgress) {
       doing = describeProgress(progress)
     },

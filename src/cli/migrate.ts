@@ -1,7 +1,8 @@
 /** Brings the schema up to date, and stored secrets into the form in force. */
+
 import { plural } from '../base/amounts.ts'
-import { rideOut } from '../db/away.ts'
 import { migrate as migrateSchema } from '../db/migrate.ts'
+import { rideOut } from '../db/patience.ts'
 import { sealStored } from '../secrets/seal-stored.ts'
 import { hasDataKeys, openVault } from '../secrets/vault.ts'
 import { resolveSearches } from './database.ts'
@@ -13,8 +14,8 @@ export async function migrate({ io, open }: AtDatabase<'secretKey'>): Promise<Ex
     async (opened, settings) => {
       // a wrong key is reported before anything is done
       if (await hasDataKeys(opened.db)) await openVault(opened.db, settings)
-      const applied = [...opened.migrated, ...(await rideOut(() => migrateSchema(opened.db)))]
-      await rideOut(() => resolveSearches(opened.db))
+      const applied = [...opened.migrated, ...(await rideOut(opened.db, () => migrateSchema(opened.db)))]
+      await rideOut(opened.db, () => resolveSearches(opened.db))
       const vault = await openVault(opened.db, settings, { begins: true })
       const changed = await sealStored(opened, vault)
       await io.out.result({ type: 'migrate', applied, ...changed }, async () => {

@@ -2,7 +2,6 @@
 import { formatCount } from '../base/amounts.ts'
 import { messageOf } from '../base/errors.ts'
 import { parseDuration } from '../base/setting-values.ts'
-import { formatAwayMax, rideOut } from '../db/away.ts'
 import { findIndexes, findRows, findThinned, rebuildIndexes } from '../db/indexes.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
@@ -49,7 +48,7 @@ async function pruneAndTell(
   let doing: string | undefined
   const progress = await startProgress(io, () => doing)
   const stop = io.stops.listen((signal) => io.log.info(`${signal}: ending after the statement under way.`))
-  const rows = await rideOut(() => findRows(opened.db))
+  const rows = await findRows(opened.db)
   const counts = await prune(opened.db, {
     ...settings,
     dryRun,
@@ -57,7 +56,6 @@ async function pruneAndTell(
     onPart(part) {
       doing = `Looking for old ${names[part]}`
     },
-    onAway: () => io.log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
   })
   if (!dryRun && !stop.signal.aborted) await tidy(opened, counts)
   const tables = findThinned(rows, countDeleted(counts))

@@ -1,7 +1,6 @@
 /** Serves the inbound endpoints for automation platforms until it is told to stop. */
 
 import { buildChildEnvironment } from '../base/config.ts'
-import { asDatabaseError } from '../db/away.ts'
 import { hookRulesOf } from '../integrations/hook-address.ts'
 import { openVault } from '../secrets/vault.ts'
 import { type PushProcessEnd, type RequestEntry, startServer } from '../server/start-server.ts'
@@ -24,7 +23,7 @@ type HookSetting = 'allowInsecureHooks' | 'hookHosts'
 export async function serve({ io, open, readSettings }: AtDatabase<Setting, PushNeed>): Promise<ExitCode> {
   const awayMsMax = Math.min(databaseAwayMsMax, readSettings().databaseAwayMs)
   const limits = { silentMsMax: databaseSilentMsMax, connectionsMax, awayMsMax }
-  return await open(async ({ db, description }, settings) => {
+  return await open(async ({ db, hasty, patience, description }, settings) => {
     io.log.info(`Database: ${description}`)
     // needed by the processes of subscription pushes, which would only fail; a request needs no secret
     await openVault(db, settings)
@@ -34,7 +33,7 @@ export async function serve({ io, open, readSettings }: AtDatabase<Setting, Push
     const stopped = new Promise<NodeJS.Signals>((resolve) => void io.stops.listen(resolve))
     const server = await startServer({
       ...settings,
-      db,
+      db: hasty,
       hookRules: hookRulesOf(settings),
       childEnv: buildChildEnvironment(io.env, io.log.format),
       onRequest: (entry) => logRequest(io, entry),
@@ -42,7 +41,7 @@ export async function serve({ io, open, readSettings }: AtDatabase<Setting, Push
       onPushLine: (line) => io.log.line(line),
       onNote: (text) => io.log.info(text),
       onWarning: (text) => io.log.warn(text),
-      onTrouble: (error) => logError(io.log, asDatabaseError(error)),
+      onTrouble: (error) => logError(io.log, patience.asTold(error)),
     })
     await io.out.line(`leadpush serve listening on ${server.url}`)
     const signal = await stopped

@@ -2,12 +2,14 @@
  * The leases of worker processes. A process that sends is a row of `workers` with a lease, renewed three times per lease.
  * While the lease runs, other processes leave its work alone; each statement that records for the process checks the lease.
  */
+
 import { hostname } from 'node:os'
 import { type RawBuilder, sql } from 'kysely'
 import { type Clock, pause, systemClock, type Timer } from '../base/clock.ts'
-import { rideOut } from './away.ts'
+import { repeatable } from './dialect.ts'
 import { durably } from './durably.ts'
 import type { Database } from './open.ts'
+import { rideOut } from './patience.ts'
 
 /** The row of a worker whose lease ended longer ago belongs to a dead process. */
 const workerDaysMax = 1
@@ -34,7 +36,7 @@ export function isLive(workerId: RawBuilder<unknown>): RawBuilder<boolean> {
 /** The statements of a worker. All but two ride out an absence. */
 export interface Leases {
   /** Runs `work` again while the database is away; `isRepeat`: an earlier call of it may have been committed. */
-  rideOut<T>(work: (isRepeat: boolean) => Promise<T>, onAway?: (error: unknown) => void): Promise<T>
+  rideOut<T>(work: (isRepeat: boolean) => Promise<T>): Promise<T>
   /** A new row with a lease of `leaseMs`, and the server that has it. */
   registerWorker(leaseMs: number): Promise<{ id: number; server: string }>
   /** Extends the lease if it is not over, and returns the server that did. Throws if the database is away. */
@@ -53,15 +55,14 @@ export interface Leases {
 const leaseEnd = (leaseMs: number) => sql<Date>`now() + ${leaseMs} * interval '1 millisecond'`
 
 export const databaseLeases = (db: Database): Leases => ({
-  rideOut,
+  rideOut: (work) => rideOut(db, work),
   async registerWorker(leaseMs) {
-    const { rows } = await rideOut(() =>
-      sql<{ id: number; server: string }>`
+    const { rows } = await sql<{ id: number; server: string }>`
+        ${repeatable('a row too many is deleted a day later')}
         with durable as materialized (${durably})
         insert into workers (host, process_id, lease_until)
         select ${hostname()}, ${process.pid}, ${leaseEnd(leaseMs)} from durable returning id, this_server() as server
-      `.execute(db),
-    )
+      `.execute(db)
     return rows[0] as { id: number; server: string }
   },
   async renewLease(id, leaseMs) {
@@ -72,18 +73,16 @@ export const databaseLeases = (db: Database): Leases => ({
     return rows[0]?.server
   },
   async isWorkerThere(id) {
-    const find = () => db.selectFrom('workers').select('id').where('id', '=', id).executeTakeFirst()
-    return (await rideOut(find)) !== undefined
+    return (await db.selectFrom('workers').select('id').where('id', '=', id).executeTakeFirst()) !== undefined
   },
   async forgetDeadWorkers() {
-    await rideOut(() =>
-      sql`
+    await sql`
+        ${repeatable('it finds none any more')}
         delete from workers where id = any (array(
           select id from workers w where ${isLongDead(sql`w`)}
           limit ${deadPerStart} for update skip locked
         ))
-      `.execute(db),
-    )
+      `.execute(db)
   },
   async takeRunAlong(from, to) {
     await db
@@ -97,7 +96,7 @@ export const databaseLeases = (db: Database): Leases => ({
     await db.deleteFrom('workers').where('id', 'in', ids).execute()
   },
   async findServer() {
-    const { rows } = await rideOut(() => sql<{ server: string }>`select this_server() as server`.execute(db))
+    const { rows } = await sql<{ server: string }>`select this_server() as server`.execute(db)
     return rows[0]?.server ?? ''
   },
 })

@@ -8,21 +8,12 @@ import pg from 'pg'
 import type { SettingsSource } from '../base/config.ts'
 import { codeOf, LeadpushError } from '../base/errors.ts'
 import { databaseAwayMsDefault } from '../base/limits.ts'
-import {
-  asDatabaseError,
-  describeAbsence,
-  limitAbsence,
-  markTrouble,
-  onDatabaseAway,
-  ReadOnlyServer,
-  rideOut,
-  type Writability,
-  writability,
-} from './away.ts'
+import { markTrouble, ReadOnlyServer, readOnlyState, type Writability, writability } from './away.ts'
 import { BoundedPool, onServerError, streamOf } from './client.ts'
 import { Dialect } from './dialect.ts'
 import { type EmbeddedServer, enterEmbedded } from './embedded.ts'
 import { migrate, schemaError, schemaState } from './migrate.ts'
+import { givePatience, Patience } from './patience.ts'
 import { Route, routedClient } from './route.ts'
 import { SilenceWatch } from './silence.ts'
 import type { Tables } from './tables.ts'
@@ -33,6 +24,9 @@ export type Database = Kysely<Tables>
 /** A checked database with its connections; `close` ends them. */
 export interface OpenDatabase {
   db: Database
+  /** Tries each statement once, where a caller waits for the answer; `rideOut` has the patience all the same. */
+  hasty: Database
+  patience: Patience
   /** For work on one connection of its own: COPY, temporary tables. */
   pool: pg.Pool
   embedded: boolean
@@ -57,13 +51,13 @@ export interface OpenOptions {
   connectionsMax?: number
   /** For commands with short statements: gives up a connection that is silent for so long. */
   silentMsMax?: number
-  /** How long an absence is ridden out by this process from now on; without it, the default. */
+  /** How long an absence is ridden out; without it, the default. */
   awayMsMax?: number
   /** The caller writes: a standby is refused. */
   writes?: boolean
   /** Called when commits begin to wait for a standby that is not there, and when they no longer do. */
   onHang?: (text: string) => void
-  /** The caller writes: an absence at the start is ridden out too, and reported. */
+  /** The caller writes: an absence at the start is ridden out too. Called with news of absences, unless `patience` has another listener. */
   onAway?: (text: string) => void
 }
 
@@ -114,28 +108,13 @@ async function checkSchema(db: Database): Promise<void> {
 const isMistake = (error: unknown) =>
   codeOf(error) === 'ENOTFOUND' || (error instanceof ReadOnlyServer && error.isSettled)
 
-/** Waits while the server is away, and reports that. */
-async function waitForServer(
-  check: () => Promise<void>,
-  servers: string,
-  onAway: (text: string) => void,
-): Promise<void> {
-  let told: 'read-only' | 'away' | undefined
-  const work = () =>
+/** Rides out an absence of the server. */
+const waitUntil = (check: () => Promise<void>, patience: Patience) =>
+  patience.rideOut(() =>
     check().catch((error) => {
-      throw isMistake(error) ? asDatabaseError(error) : error
-    })
-  await rideOut(work, (error) => {
-    // a server that is back, but read-only, is news
-    const kind = codeOf(error) === readOnlyState ? 'read-only' : 'away'
-    if (kind !== told) onAway(describeAbsence(error, servers))
-    told = kind
-  })
-  if (told !== undefined) onAway('The database answers again: going on.')
-}
-
-/** SQLSTATE: the transaction only reads. */
-const readOnlyState = '25006'
+      throw isMistake(error) ? patience.asTold(error) : error
+    }),
+  )
 
 /** Connections that are not closed in this time are cut: the database's machine may be gone. */
 const leaveMsMax = 2_000
@@ -168,6 +147,9 @@ export async function openDatabase(
     connectionTimeoutMillis: Math.max(waitMsMax, route.waysCount > 1 ? (route.waysCount + 1) * route.connectMsMax : 0),
     types,
   })
+  const { onAway, writes = onAway !== undefined, schema = 'current', awayMsMax = databaseAwayMsDefault } = options
+  const patience = new Patience({ awayMsMax, servers: route.servers, remedy: server && (() => server.ensureRunning()) })
+  if (onAway) patience.listener = { onAway, onBack: () => onAway('The database answers again: going on.') }
   // the pool replaces an idle connection that breaks; a statement on a broken one throws by itself
   pool.on('error', () => {})
   // a former primary is left
@@ -187,50 +169,48 @@ export async function openDatabase(
     streams.add(stream)
     stream.once('close', () => streams.delete(stream))
   })
-  const { onAway, writes = onAway !== undefined, schema = 'current' } = options
   // neither the kernel nor pg notices in time that the other end is silently gone; the embedded server is on this machine
   const watch = server
     ? undefined
-    : new SilenceWatch(route, {
+    : new SilenceWatch(route, patience, {
         silentMsMax: options.silentMsMax,
         // `serve` goes on waiting, with the connections that it has
-        hangMsMax: writes ? (options.awayMsMax ?? databaseAwayMsDefault) : Number.POSITIVE_INFINITY,
+        hangMsMax: writes ? awayMsMax : Number.POSITIVE_INFINITY,
         onHang: options.onHang,
       })
   pool.on('acquire', (client) => watch?.begin(client))
-  const forget = server ? onDatabaseAway(() => server.ensureRunning()) : () => {}
-  const unlimit = options.awayMsMax === undefined ? () => {} : limitAbsence(options.awayMsMax)
-  const db = new Kysely<Tables>({ dialect: new Dialect({ pool }) })
+  const db = new Kysely<Tables>({ dialect: new Dialect({ pool }, patience) })
+  const hasty = new Kysely<Tables>({ dialect: new Dialect({ pool }) })
+  for (const each of [db, hasty]) givePatience(each, patience)
   const opened: OpenDatabase = {
     db,
+    hasty,
+    patience,
     pool,
     embedded: server !== undefined,
     migrated: [],
     description: server ? `embedded, in ${server.home}` : route.description,
     close: async () => {
-      forget()
-      unlimit()
       watch?.stop()
       // the pool counts as ended before its connections are: each keeps the process alive until it is closed or cut
       setTimeout(() => {
         for (const stream of streams) stream.destroy()
       }, leaveMsMax).unref()
-      await db.destroy()
+      if (!pool.ending) await pool.end()
       await server?.leave()
     },
   }
   try {
     const check = async () => {
-      await checkServer(db, writes)
+      await checkServer(hasty, writes)
       // the embedded one is brought up to date instead
-      if (schema === 'current' && !server) await checkSchema(db)
+      if (schema === 'current' && !server) await checkSchema(hasty)
     }
-    if (onAway) await waitForServer(check, route.servers, onAway)
-    else await check()
+    await (onAway ? waitUntil(check, patience) : check())
     if (server && schema !== 'untouched') opened.migrated = await migrate(db)
     return opened
   } catch (error) {
-    const told = asDatabaseError(error)
+    const told = patience.asTold(error)
     await opened.close()
     throw told
   }

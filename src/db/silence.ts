@@ -5,8 +5,9 @@
 import type pg from 'pg'
 import { LeadpushError } from '../base/errors.ts'
 import { databaseSilentMsMax } from '../base/limits.ts'
-import { formatAwayMax, giveUp, SilentDatabase } from './away.ts'
+import { SilentDatabase } from './away.ts'
 import { cancelStatement, isReady, processIdOf, streamOf } from './client.ts'
+import type { Patience } from './patience.ts'
 import type { Route } from './route.ts'
 
 /** So often connections are looked at. */
@@ -100,6 +101,7 @@ interface Seen {
 /** Gives up dead connections; one watcher for each pool. */
 export class SilenceWatch {
   private readonly route: Route
+  private readonly patience: Patience
   private readonly options: SilenceOptions
   private readonly inUse = new Map<pg.PoolClient, Seen>()
   private readonly timer: NodeJS.Timeout
@@ -108,8 +110,9 @@ export class SilenceWatch {
   private answer: Answer | undefined
   private isTold = false
 
-  constructor(route: Route, options: SilenceOptions) {
+  constructor(route: Route, patience: Patience, options: SilenceOptions) {
     this.route = route
+    this.patience = patience
     this.options = options
     this.timer = setInterval(() => this.look(), tickMs).unref()
   }
@@ -151,7 +154,7 @@ export class SilenceWatch {
       if (silentMs < hangMsMax || answer.hang.ms < hangMsMin) return
       const message = `The database cannot be used: ${answer.hang.what}`
       const error = new LeadpushError('database', message, { hint: adviseOnHang })
-      giveUp(error)
+      this.patience.giveUp(error)
       streamOf(client).destroy(error)
       return
     }
@@ -194,7 +197,9 @@ export class SilenceWatch {
   private tell(hang: string | undefined): void {
     if (this.isTold === (hang !== undefined)) return
     this.isTold = hang !== undefined
-    const limit = Number.isFinite(this.options.hangMsMax) ? ` Waiting for it, for ${formatAwayMax()} at most.` : ''
+    const limit = Number.isFinite(this.options.hangMsMax)
+      ? ` Waiting for it, for ${this.patience.awayMax} at most.`
+      : ''
     const text =
       hang === undefined
         ? 'The database confirms commits again: going on.'

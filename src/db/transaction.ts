@@ -5,7 +5,7 @@
 
 import { Kysely } from 'kysely'
 import type pg from 'pg'
-import { DatabaseTrouble, isDatabaseError, rideOut } from './away.ts'
+import { DatabaseTrouble, isDatabaseError } from './away.ts'
 import { cancelOn } from './client.ts'
 import { Dialect, isolationLevel } from './dialect.ts'
 import type { Database, OpenDatabase } from './open.ts'
@@ -77,7 +77,7 @@ async function commit(opened: OpenDatabase, connection: Connection, id: string):
     await connection.query('commit')
   } catch (error) {
     if (!isDatabaseError(error)) throw error
-    const status = await rideOut(async () => {
+    const status = await opened.patience.rideOut(async () => {
       const { rows } = await opened.pool.query('select pg_xact_status($1::xid8) as status', [id])
       // it waits for a standby, and is committed a moment later
       if (rows[0]?.status === 'in progress') throw new OpenCommit()

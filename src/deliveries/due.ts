@@ -2,9 +2,10 @@
  * The ledger's statements for waiting deliveries: taking due attempts, finding the next one, releasing deliveries. Each walks the index
  * in the order of `due_at`, up to its limit.
  */
+
 import { sql } from 'kysely'
 import { retryAfterMsMax } from '../base/limits.ts'
-import { rideOut } from '../db/away.ts'
+import { repeatable } from '../db/dialect.ts'
 import { durably } from '../db/durably.ts'
 import { liveWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
@@ -173,12 +174,11 @@ const pauseMsMax = 2 * retryAfterMsMax
 
 /** Makes deliveries due now that were put off because a clock was ahead. */
 export async function endFarPauses(db: Database): Promise<void> {
-  await rideOut(() =>
-    sql`
-      update deliveries set due_at = now()
-      where status = 'pending' and not under_way and due_at > now() + ${pauseMsMax} * interval '1 millisecond'
-    `.execute(db),
-  )
+  await sql`
+    ${repeatable('it finds none any more')}
+    update deliveries set due_at = now()
+    where status = 'pending' and not under_way and due_at > now() + ${pauseMsMax} * interval '1 millisecond'
+  `.execute(db)
 }
 const releasedPerStatement = 5_000
 
@@ -195,8 +195,8 @@ export async function* releaseDeliveries(
     let from: number | undefined
     for (;;) {
       // moved back by the longest pause: all are due, in the same order
-      const { rows } = await rideOut(() =>
-        sql<LedgerDelivery & { dueMs: number }>`
+      const { rows } = await sql<LedgerDelivery & { dueMs: number }>`
+        ${repeatable('what was given back is told by a later look')}
         with page as materialized (
           select d.idempotency_key, d.due_at from deliveries d
           where ${isWaiting(attempt, from === undefined ? undefined : { first: from, second: from })}
@@ -208,8 +208,7 @@ export async function* releaseDeliveries(
         from page p, users u
         where d.idempotency_key = p.idempotency_key and u.id = d.user_id
         returning ${ledgerColumns}, u.email, (extract(epoch from p.due_at) * 1000)::double precision as "dueMs"
-      `.execute(db),
-      )
+      `.execute(db)
       for (const { dueMs, ...delivery } of rows) {
         // a millisecond less: a JavaScript number of milliseconds is rounded
         from = Math.max(from ?? dueMs - 1, dueMs - 1)

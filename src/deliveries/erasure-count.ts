@@ -10,7 +10,7 @@ import type { Database } from '../db/open.ts'
 /**
  * The count, read as `record_pushes` reads it: behind a shared lock that is held to the end of the transaction. An erasure raises the
  * count under the exclusive lock. So deliveries that were begun under the old count are committed when the erasure looks for them,
- * and later ones see the new count: no snapshot hides a sequence. Throws after a short wait for an erasure.
+ * and later ones see the new count: no snapshot hides a sequence. Throws after a short wait for an erasure: the caller tells of it.
  */
 export async function findErasureCount(db: Database): Promise<number> {
   const { rows } = await sql<{ n: number }>`

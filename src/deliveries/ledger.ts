@@ -4,7 +4,6 @@
  * number of processes may run it at once. Durations are milliseconds; every time is the database's.
  */
 import { type RawBuilder, sql } from 'kysely'
-import { rideOut } from '../db/away.ts'
 import { durably } from '../db/durably.ts'
 import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
@@ -97,11 +96,9 @@ export const isAbandoned = (takeover: Takeover) =>
 
 /** Whether any pending delivery is abandoned. */
 export async function isAnythingAbandoned(db: Database): Promise<boolean> {
-  const { rows } = await rideOut(() =>
-    sql`
+  const { rows } = await sql`
       select from deliveries d where d.status = 'pending' and ${isAbandoned('all')} limit 1
-    `.execute(db),
-  )
+    `.execute(db)
   return rows.length > 0
 }
 

@@ -1,8 +1,9 @@
 /** Runs: one row per `push` command, with its period, how it ended, and whether it served all its users. */
+
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { codeOf, LeadpushError } from '../base/errors.ts'
 import { frozenRunDays } from '../base/limits.ts'
-import { rideOut } from '../db/away.ts'
+import { repeatable } from '../db/dialect.ts'
 import { durably } from '../db/durably.ts'
 import { findOtherWorkers, isLive, type OtherWorker } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
@@ -50,12 +51,9 @@ export async function findPeriod(
   settings: { timeZone: string; maxLeadAgeMs: number },
 ): Promise<Pick<Run, 'period' | 'seenSince'>> {
   try {
-    const { rows } = await rideOut(() =>
-      sql<Pick<Run, 'period' | 'seenSince'>>`
-        select ${periodIn(settings.timeZone)} as period,
-          now() - ${settings.maxLeadAgeMs} * interval '1 millisecond' as "seenSince"
-      `.execute(db),
-    )
+    const { rows } = await sql<Pick<Run, 'period' | 'seenSince'>>`
+      select ${periodIn(settings.timeZone)} as period, now() - ${settings.maxLeadAgeMs} * interval '1 millisecond' as "seenSince"
+    `.execute(db)
     return rows[0] as Pick<Run, 'period' | 'seenSince'>
   } catch (error) {
     if (codeOf(error) !== '22023') throw error
@@ -77,7 +75,7 @@ const openForcedBy = (period: string) =>
 
 /** The same; undefined: there is none. */
 export async function findOpenForcedBy(db: Database, period: string): Promise<number | undefined> {
-  const { rows } = await rideOut(() => sql<{ by: number | null }>`select ${openForcedBy(period)} as by`.execute(db))
+  const { rows } = await sql<{ by: number | null }>`select ${openForcedBy(period)} as by`.execute(db)
   return rows[0]?.by ?? undefined
 }
 
@@ -85,10 +83,9 @@ export async function findOpenForcedBy(db: Database, period: string): Promise<nu
 export async function startRun(db: Database, run: RunToStart & { workerIds: readonly number[] }): Promise<Run> {
   const { period, seenSince } = await findPeriod(db, run)
   const otherTimeZone = await findOtherTimeZone(db, run.timeZone)
-  const begun = await rideOut(async () => {
-    const { rows } = await sql<Pick<Run, 'id' | 'forcedBy'>>`
+  const { rows } = await sql<Pick<Run, 'id' | 'forcedBy'>>`
+      ${repeatable('a second try finds the run of the first')}
       with durable as materialized (${durably}),
-      -- a try whose answer was lost may have begun it
       known as (select id from runs where worker_id = any (${run.workerIds}) and outcome = 'running' limit 1),
       new as (
         insert into runs (command, period, time_zone, worker_id, resumable)
@@ -105,9 +102,7 @@ export async function startRun(db: Database, run: RunToStart & { workerIds: read
       select id, coalesce((select run_id from opened), ${openForcedBy(period)}, id) as "forcedBy"
       from (select id from new union all select id from known) begun
     `.execute(db)
-    return rows[0] as Pick<Run, 'id' | 'forcedBy'>
-  })
-  return { ...begun, period, seenSince, otherTimeZone }
+  return { ...(rows[0] as Pick<Run, 'id' | 'forcedBy'>), period, seenSince, otherTimeZone }
 }
 
 /** A run whose row counts the statements that write for it, on the server that its process knows. */
@@ -125,7 +120,7 @@ export const countStatement = ({ runId, server }: CountingRun, isDone = sql<bool
 
 /** How many statements of the run the database knows; undefined: it does not even know the run. */
 export async function findStatements(db: Database, runId: number): Promise<number | undefined> {
-  const row = await rideOut(() => db.selectFrom('runs').select('statements').where('id', '=', runId).executeTakeFirst())
+  const row = await db.selectFrom('runs').select('statements').where('id', '=', runId).executeTakeFirst()
   return row?.statements
 }
 
@@ -136,8 +131,8 @@ export async function recordLoss(
   { command, resumable, timeZone }: RunToStart,
   { workerId, ageMs }: { workerId: number; ageMs: number },
 ): Promise<void> {
-  await rideOut(() =>
-    sql`
+  await sql`
+      ${repeatable('it has its id')}
       with durable as materialized (${durably}),
       opened as (
         insert into forced_scopes (period, run_id) select ${period}, ${id} where ${command === 'force' && resumable}
@@ -147,8 +142,7 @@ export async function recordLoss(
       select ${id}, ${command}, ${period}, ${timeZone}, ${workerId}, ${resumable},
         now() - ${ageMs} * interval '1 millisecond', now(), 'lost' from durable
       on conflict (id) do update set outcome = excluded.outcome, ended_at = excluded.ended_at
-    `.execute(db),
-  )
+    `.execute(db)
 }
 
 /** One name for all names of a time zone. */
@@ -159,13 +153,11 @@ const toCanonical = (timeZone: string) => new Intl.DateTimeFormat('en', { timeZo
  * hour; held runs do not count, nor those with a limit, which accept a zone for themselves alone.
  */
 export async function findOtherTimeZone(db: Database, timeZone: string): Promise<string | undefined> {
-  const { rows } = await rideOut(() =>
-    sql<{ last: string }>`
+  const { rows } = await sql<{ last: string }>`
       select time_zone as last from runs where held is null and ${hasBegun(sql`runs`)}
         and (resumable or command not in ('all', 'force'))
       order by listings is not null desc, started_at desc limit 1
-    `.execute(db),
-  )
+    `.execute(db)
   const last = rows[0]?.last
   if (last === undefined || last === timeZone) return undefined
   return toCanonical(last) === toCanonical(timeZone) ? undefined : last
@@ -201,44 +193,40 @@ export async function recordVerdict(db: Database, run: CountingRun, verdict: Ver
   const { importVolume, sources, held, accepted } = verdict
   const { listings, filledFields } = importVolume
   if (sources.length > 0) await recordSourceVolumes(db, run.runId, sources)
-  const { rows } = await rideOut(() =>
-    sql<{ statements: number }>`
+  const { rows } = await sql<{ statements: number }>`
+      ${repeatable('the caller learns the count')}
       with durable as materialized (${durably})
       update runs set listings = ${listings}, filled_fields = ${filledFields}, held = ${held?.reason ?? null},
         held_by = ${held?.by ?? null}, accepted = ${accepted}, statements = statements + (this_server() = ${run.server})::integer
       from durable where id = ${run.runId} returning statements
-    `.execute(db),
-  )
+    `.execute(db)
   return rows[0]?.statements ?? null
 }
 
 async function recordSourceVolumes(db: Database, runId: number, sources: readonly SourceVolume[]): Promise<void> {
   // a source may have been pruned meanwhile
-  await rideOut(() =>
-    sql`
+  await sql`
+      ${repeatable('those that are there stay')}
       insert into run_sources (run_id, source_id, listings, filled_fields)
       select ${runId}, s.id, v.listings, v."filledFields"
       from json_to_recordset(${JSON.stringify(sources)}::json) as v ("sourceId" integer, listings bigint, "filledFields" bigint)
         join sources s on s.id = v."sourceId"
       on conflict do nothing
-    `.execute(db),
-  )
+    `.execute(db)
 }
 
 /** Whether the guard held the whole of the last run of `period` before `runId` that asked it. */
 export async function wasHeldBefore(db: Database, period: string, runId: number): Promise<boolean> {
-  const last = await rideOut(() =>
-    db
-      .selectFrom('runs')
-      .select('held')
-      .where('period', '=', period)
-      .where('id', '<>', runId)
-      .where('listings', 'is not', null)
-      .where('started_at', '<=', (of) => of.selectFrom('runs').select('started_at').where('id', '=', runId))
-      .orderBy('started_at', 'desc')
-      .limit(1)
-      .executeTakeFirst(),
-  )
+  const last = await db
+    .selectFrom('runs')
+    .select('held')
+    .where('period', '=', period)
+    .where('id', '<>', runId)
+    .where('listings', 'is not', null)
+    .where('started_at', '<=', (of) => of.selectFrom('runs').select('started_at').where('id', '=', runId))
+    .orderBy('started_at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
   return typeof last?.held === 'string'
 }
 
@@ -262,8 +250,8 @@ export interface EndToRecord {
  */
 export async function endRun(db: Database, runId: number, server: string, end: EndToRecord): Promise<boolean> {
   const { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers, endsForcedBy } = end
-  const { numAffectedRows } = await rideOut(() =>
-    sql`
+  const { numAffectedRows } = await sql`
+      ${repeatable('it sets the same')}
       with doubted as (
         update deliveries set doubtful = true where idempotency_key = any (${heldByAnswers?.keys ?? []}) and this_server() = ${server}
       ),
@@ -277,8 +265,7 @@ export async function endRun(db: Database, runId: number, server: string, end: E
       update runs set ended_at = now(), outcome = ${outcome}, came_to_end = ${cameToEnd}, held_users = ${heldUsers},
         held_by_answers = ${heldByAnswers?.reason ?? null}
       where id = ${runId} and this_server() = ${server}
-    `.execute(db),
-  )
+    `.execute(db)
   return numAffectedRows === 1n
 }
 
@@ -294,16 +281,14 @@ export interface OpenRun {
 
 /** Runs for all users of `period` that left some, the oldest first: interrupted ones, or with users whom the guard held back. */
 export async function findInterruptedRuns(db: Database, period: string): Promise<OpenRun[]> {
-  const { rows } = await rideOut(() =>
-    sql<OpenRun>`
+  const { rows } = await sql<OpenRun>`
       select id, accepted and not came_to_end as accepted, came_to_end as "cameToEnd",
         case command when 'force' then (select s.run_id from forced_scopes s where s.period = runs.period) end as "forcedBy"
       from runs
       where period = ${period} and (not came_to_end or held_users > 0) and resumable and command in ('all', 'force')
         and (outcome <> 'running' or not ${isLive(sql`runs.worker_id`)}) and ${hasBegun(sql`runs`)}
       order by started_at, id
-    `.execute(db),
-  )
+    `.execute(db)
   return rows
 }
 
@@ -313,13 +298,12 @@ export async function findInterruptedRuns(db: Database, period: string): Promise
  */
 export async function closeInterruptedRuns(db: Database, runIds: readonly number[], heldUsers: number): Promise<void> {
   if (runIds.length === 0) return
-  await rideOut(() =>
-    sql`
+  await sql`
+      ${repeatable('it sets the same')}
       update runs set came_to_end = true, held_users = ${heldUsers}, ended_at = coalesce(ended_at, now()),
         outcome = case outcome when 'running' then 'interrupted' else outcome end
       where id = any (${runIds})
-    `.execute(db),
-  )
+    `.execute(db)
 }
 
 /** Live workers other than ours with a run, a range of users or a delivery. */
@@ -327,5 +311,5 @@ export async function findOthersAtWork(db: Database, workerIds: readonly number[
   const isAtWork = sql<boolean>`exists (select from deliveries d where d.status = 'pending' and d.worker_id = w.id)
     or exists (select from user_ranges s where s.worker_id = w.id)
     or exists (select from runs r where r.worker_id = w.id and r.outcome = 'running')`
-  return await rideOut(() => findOtherWorkers(db, workerIds, isAtWork))
+  return await findOtherWorkers(db, workerIds, isAtWork)
 }

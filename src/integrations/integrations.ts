@@ -2,12 +2,14 @@
  * Integrations: API keys of users' automation platforms. A key is shown once and kept as a hash; everything that belongs to
  * an integration ends with it.
  */
+
 import { hash, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { LeadpushError } from '../base/errors.ts'
 import { apiKeyCharsMax, apiKeyCharsMin } from '../base/limits.ts'
-import { rideOut } from '../db/away.ts'
+import { repeatable } from '../db/dialect.ts'
 import type { Database } from '../db/open.ts'
+import { rideOut } from '../db/patience.ts'
 import type { TriggerKind } from '../index.ts'
 import { signingSecretsOf } from '../secrets/cipher.ts'
 import { plainVault, type Vault } from '../secrets/vault.ts'
@@ -58,8 +60,8 @@ export async function createIntegration(
   const stored = vault.seal(signingSecret, signingSecretsOf(user.id))
   // a row with this secret was made by an earlier try whose answer was lost
   const { rows } = await vault.store(() =>
-    rideOut(() =>
-      sql<{ id: number }>`
+    sql<{ id: number }>`
+        ${repeatable('the same key has one row')}
         with held as materialized (select ${vault.holdsKey})
         insert into integrations as i (user_id, api_key_sha256, signing_secret)
         select ${user.id}, ${hashOf(apiKey)}, ${stored} from held
@@ -67,7 +69,6 @@ export async function createIntegration(
         on conflict (api_key_sha256) do update set signing_secret = excluded.signing_secret
         where i.signing_secret = excluded.signing_secret returning id
       `.execute(db),
-    ),
   )
   const [created] = rows
   if (created) return { id: created.id, user: user.email, apiKey, signingSecret }
@@ -87,14 +88,14 @@ export async function rotateIntegration(
   vault: Vault = plainVault,
 ): Promise<{ integration: CreatedIntegration; oldUntil: Date } | undefined> {
   const ofId = db.selectFrom('integrations').select('user_id').where('id', '=', id)
-  const owner = await rideOut(() => ofId.executeTakeFirst())
+  const owner = await ofId.executeTakeFirst()
   if (!owner) return undefined
   const [apiKey, signingSecret] = [makeApiKey(), makeSigningSecret()]
   const stored = vault.seal(signingSecret, signingSecretsOf(owner.user_id))
   // a row with this key was rotated by an earlier try whose answer was lost
   const { rows } = await vault.store(() =>
-    rideOut(() =>
-      sql<{ user: string; oldUntil: Date }>`
+    sql<{ user: string; oldUntil: Date }>`
+        ${repeatable('a key that is set is not rotated again')}
         with held as materialized (select ${vault.holdsKey}),
         rotated as (
           update integrations set previous_api_key_sha256 = api_key_sha256, previous_signing_secret = signing_secret,
@@ -105,7 +106,6 @@ export async function rotateIntegration(
         select u.email as user, coalesce((select previous_until from rotated), i.previous_until) as "oldUntil"
         from integrations i join users u on u.id = i.user_id where i.id = ${id}
       `.execute(db),
-    ),
   )
   const [rotated] = rows
   return rotated && { integration: { id, user: rotated.user, apiKey, signingSecret }, oldUntil: rotated.oldUntil }
@@ -171,9 +171,9 @@ export async function* findIntegrations(db: Database, userId?: number): AsyncGen
       .orderBy('i.id')
       .limit(integrationsPerPage)
     const page = userId === undefined ? all : all.where('i.user_id', '=', userId)
-    const integrations = await rideOut(() => page.execute())
+    const integrations = await page.execute()
     const ids = integrations.map(({ id }) => id)
-    const hooks = await rideOut(() => findHooksOf(db, ids))
+    const hooks = await findHooksOf(db, ids)
     for (const integration of integrations) yield { ...integration, hooks: hooks.get(integration.id) ?? [] }
     last = integrations.at(-1)?.id ?? 0
     if (integrations.length < integrationsPerPage) return
@@ -227,7 +227,7 @@ export async function revokeIntegration(
   id: number,
 ): Promise<{ user: string; hooks: RemovedHook[] } | undefined> {
   let revoked: { user: string; hooks: RemovedHook[] } | undefined
-  await rideOut(() =>
+  await rideOut(db, () =>
     db.transaction().execute(async (transaction) => {
       const { rows } = await sql<{ user: string }>`
         select u.email as user from integrations i join users u on u.id = i.user_id where i.id = ${id} for update of i

@@ -2,7 +2,7 @@
  * `leads import`: the transaction of a file stages its records and merges them into the listings. The files of a complete import of a
  * source share one.
  */
-import { rideOut } from '../db/away.ts'
+import { sql } from 'kysely'
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
 import type { Connection } from '../db/transaction.ts'
@@ -116,11 +116,11 @@ export async function importLeads(
   const found = findRecordFiles(files, leadFormats)
   const { source } = options
   // a first import: where most listings are known, finding words before comparing would be work in vain
-  const known = await rideOut(() => opened.pool.query('select from leads limit 1'), options.onAway)
+  const known = await sql`select from leads limit 1`.execute(opened.db)
   // asked of the pool: the import's own connection is busy with the copy
-  const lexemes = known.rowCount === 0 ? new Lexemes(opened.pool) : undefined
-  const cityKeys = await rideOut(() => findCityKeys(opened.db), options.onAway)
-  const near = source === undefined ? [] : await rideOut(() => findNearSources(opened.db, source.name), options.onAway)
+  const lexemes = known.rows.length === 0 ? new Lexemes(opened.pool) : undefined
+  const cityKeys = await findCityKeys(opened.db)
+  const near = source === undefined ? [] : await findNearSources(opened.db, source.name)
   if (source && near.length > 0)
     options.onNote?.(`--source ${source.name} is a new source, beside ${near.join(' and ')}: is it another one?`)
   let unnamed = 0

@@ -12,7 +12,6 @@ import { type Hold, toReason, type UserHold } from './hold.ts'
 import type { PushContext, PushEnd, RunContext } from './push-request.ts'
 import { Receiver } from './receiver/receiver.ts'
 import { type PushReporter, Tally } from './reporter.ts'
-import { tellAbsence } from './run/absence.ts'
 import { judgeRun, type LoopEnd, nextRound, type RunEnd, type RunFacts } from './run/run-end.ts'
 import { lostRecords, RunRecords } from './run/run-records.ts'
 import { isResumable, type Scope, scopeOf } from './run/scope.ts'
@@ -53,7 +52,7 @@ class PushRun {
     this.startedAt = startedAt
     this.untold = new Map(scope.named.map((user) => [user.email, user]))
     const reporter: PushReporter = { ...context.reporter, line: (line, hold) => this.tell(line, hold) }
-    const ledger = tellAbsence(context.ledger, reporter)
+    const { ledger } = context
     const ofReceiver = { heeds: scope.heedsReceiver, accepts: accept, tellsAgain: scope.command !== 'resume' }
     const row = ledger.receiver(settings.receiverUrl)
     const receiver = new Receiver({ row, wire, clock, settings, reporter, ...ofReceiver })

@@ -1,11 +1,11 @@
 /**
- * An import of leads or users: one file after the other, each completely or not at all. A file that breaks off ends it, because a later
+ * An import import of leads or users: one file after the other, each completely or not at all. A file that breaks off ends it, because a later
  * file counts as newer. A file is one transaction; the files of a complete import share one.
  */
 import type { Readable } from 'node:stream'
 import { LeadpushError, messageOf } from '../base/errors.ts'
-import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
+import { rideOut } from '../db/patience.ts'
 import { type Connection, withTransaction } from '../db/transaction.ts'
 import type { Encoding } from './encoding.ts'
 import { IgnoredFields } from './ignored-fields.ts'
@@ -53,8 +53,6 @@ export interface ImportOptions {
   /** Counts what an import would do, and changes nothing. */
   isDryRun?: boolean | undefined
   onProgress?: ((progress: ImportProgress) => void) | undefined
-  /** Called when a file is begun again because the database was away. */
-  onAway?: ((error: unknown) => void) | undefined
 }
 
 /** How many records came to what; `read` is the sum of the others. */
@@ -131,6 +129,7 @@ export interface Together<C extends ImportCounts> {
  * Runs `work`, which imports `files`, and again when the database was away; a pipe cannot be read again. Rejected records are told once.
  */
 function importWithRetries<T>(
+  opened: OpenDatabase,
   files: readonly RecordFile[],
   options: ImportOptions,
   work: (onRejected: OnRejected) => Promise<T>,
@@ -145,7 +144,7 @@ function importWithRetries<T>(
       await options.onRejected?.(rejected)
     })
   }
-  return files.some(({ bytesTotal }) => bytesTotal === undefined) ? attempt() : rideOut(attempt, options.onAway)
+  return files.some(({ bytesTotal }) => bytesTotal === undefined) ? attempt() : rideOut(opened.db, attempt)
 }
 
 const usageOf = ({ name }: RecordFile, error: LeadpushError) =>
@@ -232,7 +231,7 @@ async function importTogether<C extends ImportCounts, F extends ImportedFile<C>>
     return outcome
   }
   try {
-    const outcome = await importWithRetries(files, options, (onRejected) =>
+    const outcome = await importWithRetries(opened, files, options, (onRejected) =>
       withTransaction(opened, (connection) => importAll(connection, onRejected), signal, endingOf(options)),
     )
     for (const [file, one] of imported) onImported(file, one)
@@ -257,7 +256,7 @@ export async function importFiles<C extends ImportCounts, F extends ImportedFile
   const { none, createTables, importFile, onImported, together } = importer
   if (together) return importTogether(opened, files, options, { ...importer, together })
   return importEach(files, none, options.signal, async (file) => {
-    const imported = await importWithRetries([file], options, (onRejected) =>
+    const imported = await importWithRetries(opened, [file], options, (onRejected) =>
       withTransaction(
         opened,
         async (connection) => {

@@ -2,9 +2,10 @@
  * Brings the secrets that are stored into the form that is in force: encrypts plain ones, encrypts others with the current data key,
  * or decrypts all. It goes by pages, each in a transaction of its own, so a stopped one is gone on with by the next.
  */
+
 import { type RawBuilder, sql } from 'kysely'
-import { rideOut } from '../db/away.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
+import { rideOut } from '../db/patience.ts'
 import { vacuumTables } from '../db/tidy.ts'
 import { type Place, prefixOf, receiverKeyOf, signingSecretsOf } from './cipher.ts'
 import { holdAlone, openIntact, type Vault } from './vault.ts'
@@ -101,14 +102,14 @@ export async function sealStored(opened: OpenDatabase, vault: Vault): Promise<Se
   if (!vault.isInUse) return counts
   for (const column of columns) {
     for (let lastId = 0; ; ) {
-      const page = await rideOut(() => db.transaction().execute((each) => sealPage(each, vault, column, lastId)))
+      const page = await rideOut(db, () => db.transaction().execute((each) => sealPage(each, vault, column, lastId)))
       if (!page) break
       lastId = page.lastId
       counts[column.table === 'users' ? 'receiverKeys' : 'signingSecrets'] += page.changed
       counts.damaged += page.damaged
     }
   }
-  await rideOut(() => db.transaction().execute(dropUnused))
+  await rideOut(db, () => db.transaction().execute(dropUnused))
   const changed = columns.filter(({ table }) => counts[table === 'users' ? 'receiverKeys' : 'signingSecrets'] > 0)
   await vacuumTables(opened, [...new Set(changed.map(({ table }) => table))])
   return counts

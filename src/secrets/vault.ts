@@ -2,12 +2,13 @@
  * Encrypts and decrypts the secrets in the database (`LEADPUSH_SECRET_KEY`). Values are sealed with a data key, which is kept in
  * `data_keys`, sealed with the setting. So a change of the setting leaves no row that the processes of one setting cannot read.
  */
+
 import { randomBytes } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { codeOf, LeadpushError } from '../base/errors.ts'
-import { rideOut } from '../db/away.ts'
 import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
+import { rideOut } from '../db/patience.ts'
 import { CipherKey, DamagedSecret, isSealed, keyIdOf, type Place } from './cipher.ts'
 
 interface DataKeyRow {
@@ -126,7 +127,7 @@ export class Vault {
   private async reload(): Promise<void> {
     const { db } = this
     if (!db || !this.secretKey) throw isNotSet()
-    this.load(await rideOut(() => findRows(db)))
+    this.load(await findRows(db))
   }
 
   /**
@@ -169,7 +170,7 @@ export const plainVault = new Vault()
 /** Whether the schema has come so far that anything can be encrypted. */
 export async function hasDataKeys(db: Database): Promise<boolean> {
   const found = sql<{ found: boolean }>`select to_regclass('data_keys') is not null as found`
-  return (await rideOut(() => found.execute(db))).rows[0]?.found ?? false
+  return (await found.execute(db)).rows[0]?.found ?? false
 }
 
 export interface SecretSettings {
@@ -187,15 +188,15 @@ export async function openVault(
 ): Promise<Vault> {
   const key = secretKey && new CipherKey(secretKey)
   const vault = new Vault(db, key)
-  let rows = await rideOut(() => findRows(db))
+  let rows = await findRows(db)
   if (rows.length === 0 && key && begins) {
-    await rideOut(() =>
+    await rideOut(db, () =>
       db.transaction().execute(async (transaction) => {
         await holdAlone(transaction)
         if ((await findRows(transaction)).length === 0) await addDataKey(transaction, key)
       }),
     )
-    rows = await rideOut(() => findRows(db))
+    rows = await findRows(db)
   }
   vault.load(rows)
   return vault
@@ -217,7 +218,7 @@ async function addDataKey(transaction: Database, secretKey: CipherKey): Promise<
  * `to` none is in force: values are to be decrypted. Throws `usage` where `from` is missing or wrong.
  */
 export async function changeSecretKey(db: Database, from: Buffer | undefined, to: Buffer | undefined): Promise<void> {
-  await rideOut(() =>
+  await rideOut(db, () =>
     db.transaction().execute(async (transaction) => {
       await holdAlone(transaction)
       const rows = await findRows(transaction)

@@ -5,8 +5,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { pushChildrenMax, pushesAloneMax } from '../base/limits.ts'
-import { rideOut } from '../db/away.ts'
 import type { Database } from '../db/open.ts'
+import { rideOut } from '../db/patience.ts'
 import { findWaitingSubscriptions, type WaitingSubscriptions } from '../push/database/subscriptions.ts'
 import type { UserToServe } from '../push/whom/pass.ts'
 import type { PushProcess, PushProcessEnd } from './push-process.ts'
@@ -122,7 +122,7 @@ export class SubscriptionPushes {
     const isPaused = isHeld(this.forAllHold)
     if (!this.forAll && !isPaused) this.forAllUntil = undefined
     const held = [...this.failures].filter(([, hold]) => isHeld(hold))
-    const found = await rideOut(() =>
+    const found = await rideOut(this.options.db, () =>
       findWaitingSubscriptions(this.options.db, {
         own: [...this.own.keys()],
         // a push found at the start may have been this process's own before a restart

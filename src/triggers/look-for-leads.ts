@@ -5,8 +5,8 @@
  */
 import { sql } from 'kysely'
 import { leadsPerHookMax } from '../base/limits.ts'
-import { rideOut } from '../db/away.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
+import { rideOut } from '../db/patience.ts'
 import { kyselyOn, withTransaction } from '../db/transaction.ts'
 import type { TriggerKind } from '../index.ts'
 import { findCounted, isListed, type Live } from '../matching/listed.ts'
@@ -40,16 +40,15 @@ export interface LookOptions {
   /** With `once` no listing is due while a live listing of its house was imported before it (contract 4.20). */
   sameHouse?: Live['sameHouse'] | undefined
   stop: AbortSignal
-  onAway?: (error: unknown) => void
 }
 
 /** Looks at all hooks that were registered before import `upTo`, group by group. Throws when `stop` is aborted. */
 export async function* lookForLeads(opened: OpenDatabase, options: LookOptions): AsyncGenerator<Looked> {
-  const { stop, onAway } = options
+  const { stop } = options
   for (let after = noHook, size = hooksPerGroup.first; ; ) {
     const look = () =>
       withTransaction(opened, async (connection) => lookAtGroup(kyselyOn(connection), { after, size }, options), stop)
-    const { last, ...looked } = await rideOut(look, onAway)
+    const { last, ...looked } = await rideOut(opened.db, look)
     if (last === undefined) return
     after = last
     const each = (looked.found + looked.dropped) / size

@@ -2,12 +2,13 @@
  * Sends due triggers as the run that has the duty, while a look finds due ones. It knows some thousands of hooks at a time, and finds more
  * when they are done; `HookLanes` decides how much each hook gets.
  */
+
 import { triggerPausesMs, triggersAtOnceMax, triggerTimeoutMs } from '../base/limits.ts'
 import { Sleeper } from '../base/sleeper.ts'
-import { rideOut } from '../db/away.ts'
 import { hearAsked, leaveDuty, takeDuty } from '../db/duties.ts'
 import type { Worker } from '../db/leases.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
+import { rideOut } from '../db/patience.ts'
 import type { TriggerLine } from '../index.ts'
 import { type HookRuleSettings, hookRulesOf } from '../integrations/hook-address.ts'
 import { createHookHttp, type HookHttp } from '../integrations/hook-http.ts'
@@ -55,7 +56,6 @@ export interface TriggerContext {
 /** What the loop needs besides. */
 interface TriggerLoopContext extends TriggerContext {
   worker: Worker
-  onAway(error: unknown): void
 }
 
 const noCounts = { delivered: 0, failed: 0, abandoned: 0, removed: 0, ended: 0, dropped: 0, waiting: 0, left: 0 }
@@ -137,7 +137,7 @@ export class TriggerLoop {
 
   /** Works on the database, and waits if that is away for a while. */
   private on<T>(work: (db: Database) => Promise<T>): Promise<T> {
-    return rideOut(() => work(this.context.opened.db), this.context.onAway)
+    return rideOut(this.context.opened.db, () => work(this.context.opened.db))
   }
 
   /** Begins to look for due triggers. */
@@ -154,8 +154,8 @@ export class TriggerLoop {
   }
 
   private async look(upTo: number): Promise<void> {
-    const { opened, settings, onAway } = this.context
-    for await (const { found, dropped } of lookForLeads(opened, { upTo, ...settings, stop: this.stop, onAway })) {
+    const { opened, settings } = this.context
+    for await (const { found, dropped } of lookForLeads(opened, { upTo, ...settings, stop: this.stop })) {
       this.counts.dropped += dropped
       if (found > 0) this.lookAtMs = 0
       this.sleeper.wake()

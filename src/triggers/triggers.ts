@@ -3,9 +3,10 @@
  * attempt without a recorded outcome is made again with the same `webhook-id`, because a platform can recognise a repeated trigger but
  * cannot notice a lost lead.
  */
+
 import { triggerRunMsMax } from '../base/limits.ts'
-import { describeAbsence, rideOut } from '../db/away.ts'
 import { databaseLeases, Worker } from '../db/leases.ts'
+import { rideOut } from '../db/patience.ts'
 import type { TriggerSummaryLine } from '../index.ts'
 import { renewLost } from './lost-triggers.ts'
 import { type TriggerContext, TriggerLoop } from './trigger-loop.ts'
@@ -18,19 +19,14 @@ export async function runTriggers(context: TriggerContext): Promise<TriggerSumma
   const { opened, settings, again, onNote, runMsMax = triggerRunMsMax } = context
   const { db } = opened
   const startedMs = performance.now()
-  let wasAway = false
-  const onAway = (error: unknown) => {
-    if (!wasAway) onNote(describeAbsence(error))
-    wasAway = true
-  }
   const worker = await Worker.start(databaseLeases(db), settings.leaseMs)
   try {
     // before another run is asked to look again
-    if (again) await rideOut(() => renewLost(db, again), onAway)
-    const loop = new TriggerLoop({ ...context, worker, onAway })
+    if (again) await rideOut(db, () => renewLost(db, again))
+    const loop = new TriggerLoop({ ...context, worker })
     const counts = await loop.run(startedMs + runMsMax - performance.now())
     if (counts.left > 0 && !context.stop.aborted) onNote('The time of this run is up: the next one goes on.')
-    await rideOut(() => worker.stop(), onAway)
+    await rideOut(db, () => worker.stop())
     const { dropped, ...ofDue } = counts
     const due = Object.values(ofDue).reduce((sum, count) => sum + count)
     return { type: 'summary', due, ...counts, seconds: Math.round(performance.now() - startedMs) / 1_000 }

@@ -1,8 +1,8 @@
 /** Erasures take turns with imports: what an import merges after one, it knows to be erased. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { rideOut } from '../db/away.ts'
 import { locks } from '../db/locks.ts'
 import type { OpenDatabase } from '../db/open.ts'
+import { rideOut } from '../db/patience.ts'
 import { type Connection, withTransaction } from '../db/transaction.ts'
 
 /** A process that is cut off from the database, or frozen, must not hold up imports and pushes for longer. */
@@ -14,14 +14,13 @@ export interface TurnOptions {
   stop: AbortSignal
   /** Called each time that an import is found under way. */
   onWait?: (() => void) | undefined
-  onAway?: ((error: unknown) => void) | undefined
 }
 
 /** Runs `work` in a transaction while no import of that kind runs. */
 export async function inTurn<T>(
   opened: OpenDatabase,
   turn: 'leadsImport' | 'usersImport',
-  { stop, onWait, onAway }: TurnOptions,
+  { stop, onWait }: TurnOptions,
   work: (connection: Connection) => Promise<T>,
 ): Promise<T> {
   const tryOnce = async (connection: Connection) => {
@@ -30,7 +29,7 @@ export async function inTurn<T>(
     return rows[0]?.mine ? { result: await work(connection) } : undefined
   }
   for (;;) {
-    const done = await rideOut(() => withTransaction(opened, tryOnce, stop), onAway)
+    const done = await rideOut(opened.db, () => withTransaction(opened, tryOnce, stop))
     if (done) return done.result
     onWait?.()
     await sleep(lookMs, undefined, { signal: stop }).catch(() => {})

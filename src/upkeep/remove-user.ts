@@ -1,8 +1,9 @@
 /** Removes users with all that is theirs, or forgets them: then imports leave them out for good. */
+
 import { sql } from 'kysely'
-import { rideOut } from '../db/away.ts'
 import { locks } from '../db/locks.ts'
 import type { Database, OpenDatabase } from '../db/open.ts'
+import { rideOut } from '../db/patience.ts'
 import { vacuumTables } from '../db/tidy.ts'
 import { kyselyOn } from '../db/transaction.ts'
 import { eraseAnswersOfUser } from '../deliveries/answers.ts'
@@ -23,7 +24,7 @@ async function removeAll(transaction: Database, userId: number): Promise<Removed
 /** Removes a user, and returns the hooks that ended. What was claimed for the period stays: nobody gets two (contract 4.7). */
 export async function removeUserWithAll({ db }: OpenDatabase, userId: number): Promise<RemovedHook[]> {
   let removed: RemovedHook[] = []
-  await rideOut(() =>
+  await rideOut(db, () =>
     db.transaction().execute(async (transaction) => {
       const found = await removeAll(transaction, userId)
       // a repeated try, after a lost answer, finds nothing any more

@@ -2,7 +2,6 @@
  * `users import`: the transaction of a file stages its records and merges them into the users, whose queries are resolved to searches.
  * The files of a complete import share one. It sends nothing and owes no subscription push.
  */
-import { rideOut } from '../db/away.ts'
 import type { OpenDatabase } from '../db/open.ts'
 import { tidyTables } from '../db/tidy.ts'
 import { type Connection, kyselyOn } from '../db/transaction.ts'
@@ -115,7 +114,7 @@ export async function importUsers(
   options: UserImportOptions = {},
 ): Promise<UserImportOutcome> {
   const found = findRecordFiles(files, userFormats)
-  const resolver = new Resolver(await rideOut(() => findPlaces(opened.db), options.onAway))
+  const resolver = new Resolver(await findPlaces(opened.db))
   let folded: string | undefined
   const onFolded = ({ name }: RecordFile, { email, line }: FoldedRecord) => {
     folded ??= `${name}:${line}: ${email} has the same query twice, which is kept once.`

@@ -1,10 +1,11 @@
 /** Finds, lists, subscribes, unsubscribes and removes users, for the commands. */
+
 import { type RawBuilder, sql } from 'kysely'
 import { LeadpushError } from '../base/errors.ts'
 import { subscriptionPauseMs } from '../base/limits.ts'
-import { rideOut } from '../db/away.ts'
 import { briefly } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
+import { rideOut } from '../db/patience.ts'
 import { isErased } from '../leads/erasures.ts'
 import { receiverKeyOf } from '../secrets/cipher.ts'
 import type { Vault } from '../secrets/vault.ts'
@@ -28,14 +29,12 @@ export async function findUser(db: Database, email: string): Promise<FoundUser> 
   // PostgreSQL takes no text with NUL, so no user has one
   const found = email.includes('\0')
     ? undefined
-    : await rideOut(() =>
-        sql<FoundUser['user'] & Omit<FoundUser, 'user'>>`
+    : await sql<FoundUser['user'] & Omit<FoundUser, 'user'>>`
           select id, email, subscribed, ${isPushOwed} as owed from users u where email = ${normaliseEmail(email)}
-        `.execute(db),
-      )
+        `.execute(db)
   const [row] = found?.rows ?? []
   if (!row) {
-    if (await rideOut(() => isErased(db, { user: normaliseEmail(email) }))) {
+    if (await isErased(db, { user: normaliseEmail(email) })) {
       throw new LeadpushError('usage', `${JSON.stringify(email)} was forgotten: no import brings that e-mail back.`, {
         hint: '`leadpush users forget` is for good. Whoever comes back needs another e-mail.',
       })
@@ -52,7 +51,7 @@ export async function findUser(db: Database, email: string): Promise<FoundUser> 
 export async function findReceiverKey(db: Database, vault: Vault, email: string): Promise<string> {
   const { user } = await findUser(db, email)
   const found = db.selectFrom('users').select('receiver_key').where('id', '=', user.id)
-  const { receiver_key } = await rideOut(() => found.executeTakeFirstOrThrow())
+  const { receiver_key } = await found.executeTakeFirstOrThrow()
   return await vault.open(receiver_key, receiverKeyOf(user.email))
 }
 
@@ -75,11 +74,9 @@ const usersPerPage = 1_000
 const usersPerLook = 50_000
 
 async function findNext(db: Database, last: string): Promise<{ id: number; email: string }[]> {
-  const { rows } = await rideOut(() =>
-    sql<{ id: number; email: string }>`
+  const { rows } = await sql<{ id: number; email: string }>`
       select id, email from users where email collate "C" > ${last} order by email collate "C" limit ${usersPerLook}
-    `.execute(db),
-  )
+    `.execute(db)
   return rows
 }
 
@@ -88,14 +85,12 @@ export async function* listUsers(db: Database): AsyncGenerator<ListedUser[]> {
   for (let next = await findNext(db, ''); next.length > 0; next = await findNext(db, next.at(-1)?.email ?? '')) {
     for (let at = 0; at < next.length; at += usersPerPage) {
       const ids = next.slice(at, at + usersPerPage).map(({ id }) => id)
-      const { rows } = await rideOut(() =>
-        sql<ListedUser>`
+      const { rows } = await sql<ListedUser>`
           select u.email, u.subscribed, coalesce((
             select json_agg(json_build_object('type', q.type, 'value', q.value, 'radius', q.radius) order by q.position)
             from queries q where q.user_id = u.id), '[]') as queries
           from users u where u.id = any (${ids}) order by u.email collate "C"
-        `.execute(db),
-      )
+        `.execute(db)
       yield rows
     }
     if (next.length < usersPerLook) return
@@ -132,7 +127,7 @@ export async function recordSubscription(
   db: Database,
   userId: number,
 ): Promise<{ was: boolean; owed: boolean; tooSoon: boolean }> {
-  return await rideOut(async (isRepeat) => {
+  return await rideOut(db, async (isRepeat) => {
     const { rows } = await sql<{ was: boolean; owed: boolean; tooSoon: boolean }>`
         with brief as materialized (${briefly}),
         before as (select u.id, subscribed, ${isPushOwed} as owed from users u, brief where u.id = ${userId} for no key update of u),
@@ -149,7 +144,7 @@ export async function recordSubscription(
 
 /** Unsubscribes a user: no subscription push is owed any more. */
 export async function recordUnsubscription(db: Database, userId: number): Promise<void> {
-  await rideOut(() =>
+  await rideOut(db, () =>
     sql`
       with brief as materialized (${briefly})
       update users set subscribed = false from brief where id = ${userId}

@@ -5,7 +5,6 @@
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { rideOut } from '../../src/db/away.ts'
 import { type Database, type OpenDatabase, openDatabase } from '../../src/db/open.ts'
 import { type ProgramResult, type StartedProgram, startProgram } from '../support/program.ts'
 import { importChanged, leadLines, userLines } from './imports.ts'
@@ -246,7 +245,7 @@ class Round {
       ran.push({ ...planned, pid: program.pid, befell: [], result: await program.done })
       // a session that was killed at last makes the server recover
       const isWhole = planned.args[0] === '--all'
-      if (isWhole && (await rideOut(() => isSettled(this.opened.db)))) break
+      if (isWhole && (await isSettled(this.opened.db))) break
     }
     return ran
   }

@@ -42,7 +42,7 @@ describe('side by side', { concurrency: 3 }, () => {
     const program = push(['--all'])
     await requestsAtLeast(receiver, 6)
     way.refuse()
-    await program.waitFor(/The database is away/)
+    await program.waitFor(/The database at .* is away/)
     way.mend()
     const { code, stderr } = await program.done
     assert.equal(code, 0, stderr)

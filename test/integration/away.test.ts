@@ -2,8 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sql } from 'kysely'
 import { lockWaitMsMax } from '../../src/base/limits.ts'
-import { rideOut } from '../../src/db/away.ts'
+import { mayRepeat, repeatable } from '../../src/db/dialect.ts'
 import { briefly } from '../../src/db/durably.ts'
+import { Patience } from '../../src/db/patience.ts'
+import { afterStatement, answerLost } from '../support/after-statement.ts'
 import { createDatabase } from '../support/database.ts'
 import { makeGate } from '../support/gate.ts'
 import { until } from '../support/until.ts'
@@ -11,7 +13,7 @@ import { until } from '../support/until.ts'
 // Two processes that record outcomes of the same deliveries at once (one was frozen, the other took over) may wait for each
 // other; the process whose transaction PostgreSQL ended then died of the error.
 test('a transaction that PostgreSQL ends because of a deadlock is run again', async (t) => {
-  const { pool } = await (await createDatabase(t)).open()
+  const { pool, patience } = await (await createDatabase(t)).open()
   await pool.query('create table places (n integer primary key, taken integer not null default 0)')
   await pool.query('insert into places values (1), (2)')
   const other = await pool.connect()
@@ -21,7 +23,7 @@ test('a transaction that PostgreSQL ends because of a deadlock is run again', as
   const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
   let tries = 0
   const hasFirst = makeGate()
-  const riding = rideOut(async () => {
+  const riding = patience.rideOut(async () => {
     tries++
     const own = await pool.connect()
     try {
@@ -55,10 +57,10 @@ test('a transaction that PostgreSQL ends because of a deadlock is run again', as
 })
 
 test('a statement waits for a server that is read-only for a moment, as after a failover', async (t) => {
-  const { pool } = await (await createDatabase(t)).open()
+  const { pool, patience } = await (await createDatabase(t)).open()
   await pool.query('create table places (n integer)')
   let tries = 0
-  await rideOut(async () => {
+  await patience.rideOut(async () => {
     const own = await pool.connect()
     try {
       await own.query(`begin ${++tries === 1 ? 'read only' : 'read write'}`)
@@ -74,6 +76,61 @@ test('a statement waits for a server that is read-only for a moment, as after a 
   assert.equal(tries, 2)
 })
 
+// Two databases of one process shared one patience: the shorter one ended the other's wait.
+test('each open database has its own patience, and tells an absence once, and that it is over', async () => {
+  const notes: string[] = []
+  const listener = { onAway: (text: string) => void notes.push(text), onBack: () => void notes.push('back') }
+  const [long, none] = [60_000, 0].map((awayMsMax) => new Patience({ awayMsMax, servers: 'example.com:5432' }))
+  if (long) long.listener = listener
+  let tries = 0
+  const riding = long?.rideOut(async () => {
+    if (++tries < 4) throw answerLost()
+    return tries
+  })
+  await assert.rejects(none?.rideOut(() => Promise.reject(answerLost())) ?? assert.fail(), { code: 'database' })
+  assert.equal(await riding, 4)
+  const away =
+    'The database at example.com:5432 is away (Connection terminated unexpectedly): waiting for it, for 1 minute at most.'
+  assert.deepEqual(notes, [away, 'back'])
+})
+
+for (const [text, repeats] of [
+  ['select 1', true],
+  [' with a as materialized (select 1) select * from a', true],
+  ['-- not an update\nselect 1 -- but of a delete', true],
+  ['(select 1) union (select 2)', true],
+  ['select updated_at, last_update_id, deleted from imports', true],
+  ['with gone as (delete from claims returning 1) select * from gone', false],
+  ['select id from users for update', false],
+  ['select id from users for key share', false],
+  ['select pg_advisory_xact_lock(1)', false],
+  ['select pg_try_advisory_xact_lock(1)', false],
+  ['select * from record_pushes($1)', false],
+  ["select set_config('lock_timeout', '1s', true)", false],
+  ['update users set subscribed = false', false],
+  ['/* repeatable: it sets the same */ update users set subscribed = false', true],
+  ['vacuum users', false],
+] as const) {
+  test(`outside of a transaction \`${text}\` is ${repeats ? '' : 'not '}tried again`, () => {
+    assert.equal(mayRepeat(text), repeats)
+  })
+}
+
+test('a statement that reads is tried again with another connection, one that writes and one in a transaction are not', async (t) => {
+  const opened = await (await createDatabase(t)).open()
+  const lost = () => Promise.reject(answerLost())
+  const read = sql<{ n: number }>`select count(*) as n from users`
+  const write = sql`update users set subscribed = true`
+  assert.deepEqual((await read.execute(afterStatement(opened, 'count', lost, lost).db)).rows, [{ n: 0 }])
+  await assert.rejects(write.execute(afterStatement(opened, 'update', lost).db), /terminated/)
+  const { db } = afterStatement(opened, 'count', lost)
+  await assert.rejects(
+    db.transaction().execute((each) => read.execute(each)),
+    /terminated/,
+  )
+  await sql`${repeatable('it sets the same')} ${write}`.execute(afterStatement(opened, 'update', lost).db)
+})
+
 // "out of shared memory" counted as an absence, so an import that could never work was begun four times
 for (const [code, isTriedAgain] of [
   ['53000', false],
@@ -83,35 +140,34 @@ for (const [code, isTriedAgain] of [
   ['53300', true],
 ] as const) {
   test(`a server that says ${code} is ${isTriedAgain ? '' : 'not '}tried again`, async (t) => {
-    const { pool } = await (await createDatabase(t)).open()
+    const { pool, patience } = await (await createDatabase(t)).open()
     let tries = 0
-    const riding = rideOut(async () => {
+    const riding = patience.rideOut(async () => {
       if (++tries < 3)
         await pool.query(`do $$ begin raise exception 'it lacks something' using errcode = '${code}'; end $$`)
     })
     if (isTriedAgain) await riding
-    else await assert.rejects(riding, { code: 'database', message: 'The database cannot be used: it lacks something' })
+    else await assert.rejects(riding, { code })
     assert.equal(tries, isTriedAgain ? 3 : 1)
   })
 }
 
 // A lock that was held for long made the database count as away.
 test('a statement that waited too long for a lock is tried again, and the database does not count as away', async (t) => {
-  const { pool } = await (await createDatabase(t)).open()
+  const { pool, patience } = await (await createDatabase(t)).open()
   await pool.query('create table places (n integer)')
   const other = await pool.connect()
   await other.query('begin; lock table places')
   let tries = 0
-  await rideOut(
-    async () => {
-      if (++tries === 2) await other.query('commit')
-      await pool.query("begin; set local lock_timeout = '100ms'; select from places; commit").catch(async (error) => {
-        await pool.query('rollback')
-        throw error
-      })
-    },
-    () => assert.fail('it was taken for absent'),
-  ).finally(() => other.release(true))
+  patience.listener = { onAway: () => assert.fail('it was taken for absent'), onBack: () => {} }
+  const reading = patience.rideOut(async () => {
+    if (++tries === 2) await other.query('commit')
+    await pool.query("begin; set local lock_timeout = '100ms'; select from places; commit").catch(async (error) => {
+      await pool.query('rollback')
+      throw error
+    })
+  })
+  await reading.finally(() => other.release(true))
   assert.equal(tries, 2)
 })
 

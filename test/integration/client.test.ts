@@ -12,7 +12,7 @@ import { promisify } from 'node:util'
 import type pg from 'pg'
 import copyStreams from 'pg-copy-streams'
 import { codeOf } from '../../src/base/errors.ts'
-import { asDatabaseError, isAbsence, isDatabaseError, rideOut } from '../../src/db/away.ts'
+import { asDatabaseError, isAbsence, isDatabaseError } from '../../src/db/away.ts'
 import {
   BoundedClient,
   cancelStatement,
@@ -23,6 +23,7 @@ import {
   streamOf,
 } from '../../src/db/client.ts'
 import { openDatabase } from '../../src/db/open.ts'
+import { Patience } from '../../src/db/patience.ts'
 import { createDatabase } from '../support/database.ts'
 import { startSecureWay } from '../support/secure-way.ts'
 import { findClosedPort } from '../support/sockets.ts'
@@ -53,7 +54,7 @@ for (const [code, fail] of [
   test(`${code} of another part of the program is no trouble with the database, and is not tried again`, async () => {
     let tries = 0
     const error = await errorOf(
-      rideOut(async () => {
+      new Patience({ awayMsMax: 1_000, servers: 'nowhere' }).rideOut(async () => {
         tries++
         await fail()
       }),

@@ -46,7 +46,7 @@ class Weeks {
 
   /** The same, whose pushes meet `steps` after their statements with the text `asked`. */
   meanwhile(asked: string, ...steps: (() => Promise<unknown>)[]): Weeks {
-    return new Weeks({ ...this.opened, db: afterStatement(this.db, asked, ...steps) }, this.receiver)
+    return new Weeks(afterStatement(this.opened, asked, ...steps), this.receiver)
   }
 
   get db(): Kysely<Tables> {

@@ -15,7 +15,7 @@ const erase = (db: Kysely<Tables>) => db.transaction().execute(raiseErasureCount
 
 /** The same house, whose pushes meet `steps` after their statements with the text `asked`. */
 const meanwhile = ({ opened, receiver }: PushHouse, asked: string, ...steps: (() => Promise<unknown>)[]) =>
-  new PushHouse({ ...opened, db: afterStatement(opened.db, asked, ...steps) }, receiver)
+  new PushHouse(afterStatement(opened, asked, ...steps), receiver)
 
 // The repeat found the attempt that was recorded, and the push was planned anew as well, with a key of its own: both went out.
 test('a push for one user whose statement lost its answer, and met an erasure, goes out once', async (t) => {

@@ -240,7 +240,7 @@ export class SimulatedProcess {
           else this.after(3 * random.next(), () => resolve(answer))
         })
       }),
-    rideOut: async (work, onAway) => {
+    rideOut: async (work) => {
       const { world, random } = this.around
       let isRepeat = false
       for (let pauseMs = 100; ; pauseMs *= 2) {
@@ -252,10 +252,9 @@ export class SimulatedProcess {
         } catch (error) {
           if (!(error instanceof Absence)) throw error
           this.awaySince ??= world.now
-          // as in `away.ts`: a process that was frozen meets failures of before
+          // as in `patience.ts`: a process that was frozen meets failures of before
           if (triedMs - this.awaySince >= this.settings.awayMs) throw new LeadpushError('database', 'away')
           isRepeat = true
-          onAway?.(error)
         }
         const ms = Math.min(pauseMs * (1 + random.next()), 2_000)
         await new Promise<void>((resolve) => this.after(ms, resolve))

@@ -1,7 +1,6 @@
 /** A standby, by itself and beside its primary (contract 2, `DATABASE_URL`). */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { rideOut } from '../../src/db/away.ts'
 import { openDatabase } from '../../src/db/open.ts'
 import { startPostgres } from '../chaos/postgres.ts'
 import { callProgram, startProgram } from '../support/program.ts'
@@ -50,6 +49,6 @@ test('a standby is told by commands that write, by validate and by /readyz; besi
   await maintenance.pool.query('select pg_promote()')
   await maintenance.close()
   // a connection of the last moments may lead to the former primary: the first write leaves it
-  await rideOut(() => opened.pool.query('create table after_promotion ()'))
+  await opened.patience.rideOut(() => opened.pool.query('create table after_promotion ()'))
   assert.notEqual(await find(), first)
 })

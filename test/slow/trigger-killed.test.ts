@@ -25,12 +25,14 @@ test('a killed database that comes back in time loses and doubles no trigger', a
     Array.from({ length: 12 }, (_, at) => ({ href: `https://listings.example.com/${at}` })),
   )
   platform.answer = () => ({ status: 200, delayMs: 120 })
+  const notes: string[] = []
+  opened.patience.listener = { onAway: (text) => notes.push(text), onBack: () => notes.push('back') }
   const running = runTrigger(opened)
   await platform.atLeast(8)
   await postgres.kill(1_500)
-  const { counts, notes } = await running
+  const { counts } = await running
   assert.deepEqual(counts, { ...noTriggers, due: 36, delivered: 36 })
-  assert.match(notes.join(), /The database is away/)
+  assert.match(notes.join(), /^The database at .* is away .*back$/)
   assert.deepEqual(
     [platform.calls.length, new Set(platform.calls.map(({ path, webhookId }) => path + webhookId)).size],
     [36, 36],

@@ -1,6 +1,9 @@
 /** Work between two statements of a program, at a moment that a test chooses: what another process does, or a connection that breaks. */
-import { type Kysely, type KyselyPlugin, OperationNodeTransformer, type QueryId, type RawNode } from 'kysely'
+import { Kysely } from 'kysely'
 import { markTrouble } from '../../src/db/away.ts'
+import { Dialect } from '../../src/db/dialect.ts'
+import type { OpenDatabase } from '../../src/db/open.ts'
+import { givePatience } from '../../src/db/patience.ts'
 import type { Tables } from '../../src/db/tables.ts'
 
 /** The server carried the statement out, and its answer was lost with the connection. */
@@ -11,24 +14,22 @@ export const answerLost = () => markTrouble(new Error('Connection terminated une
  * program has the answer. A step that throws takes the answer's place.
  */
 export function afterStatement(
-  db: Kysely<Tables>,
+  opened: OpenDatabase,
   asked: string,
   ...steps: (() => Promise<unknown>)[]
-): Kysely<Tables> {
-  const found = new WeakSet<QueryId>()
-  class Finder extends OperationNodeTransformer {
-    protected override transformRaw(node: RawNode, queryId?: QueryId): RawNode {
-      if (queryId && node.sqlFragments.some((text) => text.includes(asked))) found.add(queryId)
-      return super.transformRaw(node, queryId)
-    }
-  }
-  const finder = new Finder()
-  const plugin: KyselyPlugin = {
-    transformQuery: ({ node, queryId }) => finder.transformNode(node, queryId),
-    async transformResult({ queryId, result }) {
-      if (found.has(queryId)) await steps.shift()?.()
+): OpenDatabase {
+  const { patience } = opened
+  const connect = async () => {
+    const client = await opened.pool.connect()
+    const query = async (text: string, values: unknown[]) => {
+      const result = await client.query(text, values)
+      if (text.includes(asked)) await steps.shift()?.()
       return result
-    },
+    }
+    return { query, release: () => client.release() }
   }
-  return db.withPlugin(plugin)
+  const pool = { connect, end: async () => {} }
+  const db = new Kysely<Tables>({ dialect: new Dialect({ pool: pool as never }, patience) })
+  givePatience(db, patience)
+  return { ...opened, db }
 }

@@ -2,7 +2,6 @@
 
 import { timeFormat } from '../../base/amounts.ts'
 import { spellOut } from '../../base/printable.ts'
-import { rideOut } from '../../db/away.ts'
 import { type Explanation, explain } from '../../inspect/explain/explain.ts'
 import type { CommandIo } from '../command-io.ts'
 import type { AtDatabase, ExitCode } from '../describe.ts'
@@ -20,7 +19,7 @@ export async function explainListing(
   { user }: { user: string },
 ): Promise<ExitCode> {
   return await open(async ({ db }, settings) => {
-    const explanation = await rideOut(() => explain(db, { email: user, href }, settings))
+    const explanation = await explain(db, { email: user, href }, settings)
     if (explanation.href !== href) io.log.info(`Taken: the listing ${spellOut(explanation.href)}`)
     const told = tell(explanation, settings.maxLeadAgeMs, timeFormat(settings.timeZone))
     await io.out.result(toLine(explanation, told.answer), () => writeTold(io, told))

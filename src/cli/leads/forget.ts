@@ -4,7 +4,6 @@ import { addAbortSignal } from 'node:stream'
 import { plural } from '../../base/amounts.ts'
 import { usageError } from '../../base/errors.ts'
 import { readLines } from '../../base/read-lines.ts'
-import { formatAwayMax } from '../../db/away.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { parseContact } from '../../leads/contacts.ts'
 import { type DropFile, findDropFiles } from '../../leads/drop-files.ts'
@@ -90,7 +89,6 @@ async function forgetAndTell(
         phase = next
       },
       onRejected: (line) => void (rejected.size < rejectedShownMax && rejected.add(line)),
-      onAway: () => io.log.warn(`The database is away: waiting for it, for ${formatAwayMax()} at most.`),
     })
     progress.stop()
     const { sent, list, untidied, ...counts } = forgotten

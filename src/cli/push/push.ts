@@ -2,7 +2,7 @@
 import { plural } from '../../base/amounts.ts'
 import { inspectSettings, readProxies, type SettingsSource } from '../../base/config.ts'
 import { usageError } from '../../base/errors.ts'
-import type { Database } from '../../db/open.ts'
+import type { Database, OpenDatabase } from '../../db/open.ts'
 import { onCommitsHang } from '../../db/silence.ts'
 import { findOpenForcedBy, findPeriod, type RunCommand } from '../../deliveries/runs.ts'
 import { createHttp } from '../../http/client.ts'
@@ -134,7 +134,7 @@ interface PushContext {
 /** Runs a push with its output: lines, progress, log and metrics. */
 export async function sendPush(
   io: CommandIo,
-  { db }: { db: Database },
+  { db, patience }: Pick<OpenDatabase, 'db' | 'patience'>,
   settings: PushSettings,
   request: PushRequest,
   { vault, accept, metrics, ping, notSubscribed, opening }: PushContext,
@@ -149,6 +149,16 @@ export async function sendPush(
       `${signal}: finishing the attempts under way, and beginning nothing new; a second signal stops at once.`,
     )
   })
+  patience.listener = {
+    onAway(text) {
+      view.reporter.waits('the database')
+      view.reporter.note(text)
+    },
+    onBack() {
+      view.reporter.waits(undefined)
+      view.reporter.note('The database answers again: going on.')
+    },
+  }
   const forget = onCommitsHang((hangs) => {
     view.reporter.waits(hangs ? 'a synchronous standby' : undefined)
     view.reporter.note(hangs ? 'Commits wait for a synchronous standby.' : 'Commits go on: the standby answers.')

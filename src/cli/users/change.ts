@@ -2,10 +2,11 @@
  * Subscribes, unsubscribes, removes or forgets users. With one e-mail an unknown user is wrong usage. With several, or standard input, each is
  * done, a summary follows, and an unknown user makes the exit code 1.
  */
+
 import { plural } from '../../base/amounts.ts'
 import { usageError } from '../../base/errors.ts'
-import { rideOut } from '../../db/away.ts'
 import type { OpenDatabase } from '../../db/open.ts'
+import { rideOut } from '../../db/patience.ts'
 import { endUnwanted } from '../../deliveries/ledger.ts'
 import { findWhatGoes, type WhatGoes } from '../../inspect/user/what-goes.ts'
 import { hookRulesOf } from '../../integrations/hook-address.ts'
@@ -101,7 +102,7 @@ async function endAndTell(io: CommandIo, opened: OpenDatabase, isSingle: boolean
 const describeEnded = (ended = 0) => (ended > 0 ? ' What was owed and not begun is ended.' : '')
 
 export function endWhatNobodyWants({ db }: OpenDatabase, userId?: number): Promise<number> {
-  return rideOut(() => endUnwanted(db, userId))
+  return rideOut(db, () => endUnwanted(db, userId))
 }
 
 type Removing = AtDatabase<'allowInsecureHooks' | 'hookHosts'>

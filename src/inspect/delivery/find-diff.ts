@@ -3,7 +3,6 @@
  * Both sides are lists of version ids.
  */
 import { sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
 import type { DeliveredField } from '../../leads/lead.ts'
@@ -34,16 +33,14 @@ export interface LastWeekly {
 
 /** Undefined if no weekly delivery has arrived yet. */
 export async function findLastWeekly(db: Database, userId: number): Promise<LastWeekly | undefined> {
-  const { rows } = await rideOut(() =>
-    sql<{ key: string; period: string; createdAt: Date; recipe: Buffer }>`
+  const { rows } = await sql<{ key: string; period: string; createdAt: Date; recipe: Buffer }>`
       select d.idempotency_key as key, d.period, d.created_at as "createdAt", d.recipe
       from deliveries d join lateral (
         select run_id from deliveries where user_id = ${userId} and kind = 'weekly' and status = 'delivered'
         order by created_at desc limit 1
       ) l on l.run_id = d.run_id
       where d.user_id = ${userId} and d.kind = 'weekly' and d.status = 'delivered' order by d.part
-    `.execute(db),
-  )
+    `.execute(db)
   const [first] = rows
   return (
     first && {
@@ -63,20 +60,19 @@ async function findLeads(db: Database, versionIds: readonly number[]): Promise<M
   const versionOf = new Map<number, number>()
   for (let at = 0; at < versionIds.length; at += versionsPerStatement) {
     const some = versionIds.slice(at, at + versionsPerStatement)
-    const { rows } = await rideOut(() =>
-      sql<{ id: number; leadId: number }>`
+    const { rows } = await sql<{ id: number; leadId: number }>`
         select id, lead_id as "leadId" from lead_versions where id = any (${some})
-      `.execute(db),
-    )
+      `.execute(db)
     for (const { id, leadId } of rows) versionOf.set(leadId, id)
   }
   return versionOf
 }
 
 async function readJson(db: Database, versionIds: readonly number[]): Promise<Map<number, string>> {
-  const { rows } = await rideOut(() =>
-    sql<{ id: number; json: string }>`select id, json from lead_versions where id = any (${versionIds})`.execute(db),
-  )
+  const { rows } = await sql<{
+    id: number
+    json: string
+  }>`select id, json from lead_versions where id = any (${versionIds})`.execute(db)
   return new Map(rows.map(({ id, json }) => [id, json]))
 }
 

@@ -1,6 +1,5 @@
 /** Builds the body of a past delivery again, from the query list and the recipe that the ledger keeps. */
 import { LeadpushError } from '../../base/errors.ts'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { buildBody } from '../../deliveries/body.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
@@ -13,7 +12,7 @@ export async function readDeliveredBody(
   { recipe, queryList, bytes }: Pick<UserDelivery, 'recipe' | 'bytes'> & { queryList: string },
 ): Promise<Buffer> {
   const contents = decodeRecipe(recipe).map((versionId) => ({ versionId }))
-  const leads = await rideOut(() => new LeadStore(db).readJson(contents))
+  const leads = await new LeadStore(db).readJson(contents)
   if (!leads) {
     throw new LeadpushError('failed', 'The body cannot be built any more: a listing of it was erased or pruned.', {
       hint: 'Without --body the rest of the delivery is shown.',

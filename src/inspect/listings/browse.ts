@@ -5,7 +5,6 @@
  */
 
 import { type RawBuilder, sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { type Lead, leadFields, readLead } from '../../leads/lead.ts'
 import { findSources } from '../../leads/lead-sources.ts'
@@ -63,8 +62,7 @@ async function* findHolding(
   let last = Number.MAX_SAFE_INTEGER
   for (let size = pageFirst; ; size = Math.min(pageMost, size * 2)) {
     signal?.throwIfAborted()
-    const { rows } = await rideOut(() =>
-      sql<Row>`
+    const { rows } = await sql<Row>`
         select l.id, l.version_id, array[${sql.join(values.length > 0 ? values : [sql`null`])}]::text[] as values
         from (
           select id, version_id from leads l where version_id < ${last} ${where} order by version_id desc limit ${size}
@@ -73,8 +71,7 @@ async function* findHolding(
           select json, kept from lead_versions where id = l.version_id offset 0
         ) v
         order by l.version_id desc
-      `.execute(db),
-    )
+      `.execute(db)
     yield rows.filter(({ values }) => conditions.every((condition, at) => isMet(condition, values[at] ?? null)))
     if (rows.length < size) return
     last = rows.at(-1)?.version_id ?? 0
@@ -92,16 +89,14 @@ function isMet(condition: Condition, value: string | null): boolean {
 /** Reads the listings, in the given order; one that is deleted meanwhile is left out. */
 async function readLeads(db: Database, rows: readonly Row[]): Promise<ListedLead[]> {
   const ids = rows.map(({ id }) => id)
-  const { rows: found } = await rideOut(() =>
-    sql<{ id: number; json: string; kept: string | null; lastSeenAt: Date }>`
+  const { rows: found } = await sql<{ id: number; json: string; kept: string | null; lastSeenAt: Date }>`
       select v.lead_id as id, v.json, v.kept, s.seen_at as "lastSeenAt"
       from unnest(${rows.map((row) => row.version_id)}::bigint[]) with ordinality as g (version_id, n)
         cross join lateral (select lead_id, json, kept from lead_versions where id = g.version_id offset 0) v
         cross join lateral (select seen_at from lead_seen where lead_id = v.lead_id offset 0) s
       order by g.n
-    `.execute(db),
-  )
-  const sources = await rideOut(() => findSources(db, ids))
+    `.execute(db)
+  const sources = await findSources(db, ids)
   return found.map(({ id, json, kept, lastSeenAt }) => ({
     lead: readLead({ json, kept }),
     lastSeenAt,
@@ -143,8 +138,8 @@ export async function countLeads(
 ): Promise<LeadCount> {
   const isOnce = live.sameHouse === 'once'
   if (conditions.length === 0) {
-    const { rows } = await rideOut(() => sql<{ n: number }>`select count(*) as n from leads`.execute(db))
-    return { leads: rows[0]?.n ?? 0, sameHouse: isOnce ? await rideOut(() => countLeftOut(db, live)) : undefined }
+    const { rows } = await sql<{ n: number }>`select count(*) as n from leads`.execute(db)
+    return { leads: rows[0]?.n ?? 0, sameHouse: isOnce ? await countLeftOut(db, live) : undefined }
   }
   let [leads, sameHouse] = [0, 0]
   for await (const rows of findHolding(db, conditions, signal)) {
@@ -155,12 +150,10 @@ export async function countLeads(
 }
 
 async function countLeftOutOf(db: Database, listings: readonly Row[], { seenSince }: Live): Promise<number> {
-  const { rows } = await rideOut(() =>
-    sql<{ n: number }>`
+  const { rows } = await sql<{ n: number }>`
       select count(*) as n from leads l join lead_seen s on s.lead_id = l.id
       where l.id = any (${listings.map(({ id }) => id)}) and ${isListed(sql`s`, seenSince)}
         and ${findCounted(sql`l`, seenSince)} is not null
-    `.execute(db),
-  )
+    `.execute(db)
   return rows[0]?.n ?? 0
 }

@@ -3,7 +3,6 @@
  * users is found or a time is over.
  */
 import { sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { liesInPlaces } from '../../matching/lies-in.ts'
 import { hasWords } from '../../matching/match.ts'
@@ -38,8 +37,8 @@ export async function findOwners(db: Database, leadId: number): Promise<Owners> 
     complete,
   })
   for (let last = 0; ; ) {
-    const page = await rideOut(() => findMatching(db, leadId, last))
-    const found = await rideOut(() => findUsersOf(db, page.matching))
+    const page = await findMatching(db, leadId, last)
+    const found = await findUsersOf(db, page.matching)
     for (const owner of found) if (!users.has(owner.email)) users.set(owner.email, owner)
     if (users.size > usersMax || found.length === queriesPerPage) return toOwners(false)
     if (page.last === null) return toOwners(true)

@@ -1,6 +1,5 @@
 /** `leads show`: one listing with its history, its place, and the users whose queries match it. */
 import { sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { type Lead, type LeadField, leadFields, readLead, type StoredJson } from '../../leads/lead.ts'
 import { findSources } from '../../leads/lead-sources.ts'
@@ -51,15 +50,13 @@ const statesShown = 50
 
 /** Throws `usage` if there is no such listing. */
 export async function showLead(db: Database, href: string): Promise<ShownLead> {
-  const { leadId, versionId, json, kept, importedAt, seenAt, gone } = await rideOut(() => findListing(db, href))
+  const { leadId, versionId, json, kept, importedAt, seenAt, gone } = await findListing(db, href)
   const states = await findStates(db, { leadId, versionId, json, kept, importedAt })
-  const { rows } = await rideOut(() =>
-    sql<ShownLead['place']>`
+  const { rows } = await sql<ShownLead['place']>`
       select l.postal_key as "postalKey", p.city, p.state, p.country, p.latitude, p.longitude
       from leads l left join postal_codes p on p.code = l.postal_key where l.id = ${leadId}
-    `.execute(db),
-  )
-  const sources = await rideOut(() => findSources(db, [leadId]))
+    `.execute(db)
+  const sources = await findSources(db, [leadId])
   const unknown = { postalKey: '', city: null, state: null, country: null, latitude: null, longitude: null }
   return {
     ...{ lead: readLead({ json, kept }), lastSeenAt: seenAt, sources: sources.get(leadId) ?? [], gone, importedAt },
@@ -77,12 +74,10 @@ interface Now extends StoredJson {
 
 /** The states, the newest first: one more than are shown, if there are more. */
 async function findStates(db: Database, { leadId, versionId, json, kept, importedAt }: Now): Promise<LeadState[]> {
-  const { rows } = await rideOut(() =>
-    sql<StoredJson & { id: number; supersededAt: Date }>`
+  const { rows } = await sql<StoredJson & { id: number; supersededAt: Date }>`
       select id, json, kept, superseded_at as "supersededAt" from lead_versions
       where lead_id = ${leadId} and superseded_at is not null order by id desc limit ${statesShown + 1}
-    `.execute(db),
-  )
+    `.execute(db)
   const all = [{ id: versionId, json, kept }, ...rows]
   const isFirst = await isOfFirstImport(db, leadId, all.at(-1)?.id ?? versionId)
   return all.map((state, at) => {
@@ -98,13 +93,11 @@ async function findStates(db: Database, { leadId, versionId, json, kept, importe
 
 /** Whether the listing's first import made the version. If not, `prune` deleted the versions before it, and its beginning is unknown. */
 async function isOfFirstImport(db: Database, leadId: number, versionId: number): Promise<boolean> {
-  const { rows } = await rideOut(() =>
-    sql<{ isFirst: boolean }>`
+  const { rows } = await sql<{ isFirst: boolean }>`
       select coalesce((select i.base_version_id >= ${versionId} from imports i where i.id > l.first_import_id order by i.id limit 1), true)
         as "isFirst"
       from leads l where l.id = ${leadId}
-    `.execute(db),
-  )
+    `.execute(db)
   return rows[0]?.isFirst ?? false
 }
 

@@ -4,7 +4,6 @@
  */
 import { sql } from 'kysely'
 import { leftDays, monitoredRunDays } from '../../base/limits.ts'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { countLeft, countWithoutTwoPeriods } from './missed.ts'
 import type { SourceReport } from './sources.ts'
@@ -114,24 +113,22 @@ async function findPeriodBefore(db: Database, period: string): Promise<string> {
 /** Reads the concerns of the period in `status`, and of the one before. */
 export async function findConcerns(db: Database, status: Seen, settings: ConcernSettings): Promise<Concerns> {
   const { period, seenSince, held, owed } = status
-  return await rideOut(async () => {
-    const before = await findPeriodBefore(db, period)
-    const [left, users, weekly, hooks, feed] = await Promise.all([
-      countLeft(db, period, owed > 0),
-      countWithoutTwoPeriods(db, before, period, owed > 0),
-      findWeekly(db),
-      findHookConcerns(db),
-      findFeed(db, settings.feedMaxAgeMs),
-    ])
-    const heldUsers = held === undefined ? 0 : held.reason === null ? held.users : left.weekly
-    return {
-      left: Math.max(0, left.weekly - heldUsers) + left.others,
-      without: { period: before, users },
-      weekly,
-      withoutLeads: await findWithoutLeads(db, seenSince),
-      hooks,
-      feed,
-      lateSources: pickLate(status, settings),
-    }
-  })
+  const before = await findPeriodBefore(db, period)
+  const [left, users, weekly, hooks, feed] = await Promise.all([
+    countLeft(db, period, owed > 0),
+    countWithoutTwoPeriods(db, before, period, owed > 0),
+    findWeekly(db),
+    findHookConcerns(db),
+    findFeed(db, settings.feedMaxAgeMs),
+  ])
+  const heldUsers = held === undefined ? 0 : held.reason === null ? held.users : left.weekly
+  return {
+    left: Math.max(0, left.weekly - heldUsers) + left.others,
+    without: { period: before, users },
+    weekly,
+    withoutLeads: await findWithoutLeads(db, seenSince),
+    hooks,
+    feed,
+    lateSources: pickLate(status, settings),
+  }
 }

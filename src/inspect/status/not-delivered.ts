@@ -1,6 +1,5 @@
 /** Deliveries that did not arrive, or have not arrived yet, by cause, for `status` and the report. */
 import { type RawBuilder, sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { findAnswers } from '../../deliveries/answers.ts'
@@ -30,11 +29,10 @@ const isStuck = sql<boolean>`d.status = 'pending' and not ${isLive(sql`d.worker_
 
 /** Failed and unknown deliveries of the period without a later one that arrived or is pending. */
 export const findEnded = (db: Database, period: string, keepAnswers: 'on' | 'off') =>
-  rideOut(() => findByCause(db, isEnded(period), keepAnswers))
+  findByCause(db, isEnded(period), keepAnswers)
 
 /** Pending deliveries of any period that no living process is working on. */
-export const findStuck = (db: Database, keepAnswers: 'on' | 'off') =>
-  rideOut(() => findByCause(db, isStuck, keepAnswers))
+export const findStuck = (db: Database, keepAnswers: 'on' | 'off') => findByCause(db, isStuck, keepAnswers)
 
 type Counts = Pick<NotDelivered, 'deliveries' | 'failed' | 'unknown' | 'first' | 'last'>
 

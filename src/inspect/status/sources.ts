@@ -1,6 +1,5 @@
 /** The sources of listings: when each was imported, and the state of its listings (contract 4.18). */
 import { sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { isListed } from '../../matching/listed.ts'
 
@@ -20,8 +19,7 @@ export interface SourceReport {
 
 /** All sources by name. One pass over their listings; without sources it costs nothing. */
 export async function findSources(db: Database, seenSince: Date): Promise<SourceReport[]> {
-  const { rows } = await rideOut(() =>
-    sql<SourceReport>`
+  const { rows } = await sql<SourceReport>`
       select o.name as source, o.imported_at as "importedAt", o.completed_at as "completedAt", coalesce(n.live, 0) as live,
         coalesce(n.gone, 0) as gone, coalesce(n.here - n.live, 0) as "tooOld"
       from sources o left join (
@@ -29,7 +27,6 @@ export async function findSources(db: Database, seenSince: Date): Promise<Source
           count(*) filter (where m.gone_at is null and ${isListed(sql`s`, seenSince)}) as live
         from lead_sources m join lead_seen s on s.lead_id = m.lead_id group by m.source_id
       ) n on n.source_id = o.id order by o.name
-    `.execute(db),
-  )
+    `.execute(db)
   return rows
 }

@@ -3,7 +3,6 @@
  * returns a bounded number of rows.
  */
 import { type RawBuilder, sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import {
@@ -190,34 +189,30 @@ async function findLost(db: Database): Promise<Status['lost']> {
 
 /** The last runs, the newest first. */
 export async function findLastRuns(db: Database, limit: number = runsShown): Promise<RunReport[]> {
-  const { rows } = await rideOut(() =>
-    sql<RunReport>`
+  const { rows } = await sql<RunReport>`
       select command, period, started_at as "startedAt", ended_at as "endedAt",
         case when outcome = 'running' and not ${isLive(sql`r.worker_id`)} then 'interrupted' else outcome end as outcome
       from runs r where ${hasBegun(sql`r`)} order by started_at desc, id desc limit ${limit}
-    `.execute(db),
-  )
+    `.execute(db)
   return rows
 }
 
 /** The state of the current period, by the database's clock. Throws `usage` for a time zone that the database does not know. */
 export async function findStatus(db: Database, settings: { timeZone: string; maxLeadAgeMs: number }): Promise<Status> {
   const { period, seenSince } = await findPeriod(db, settings)
-  const [ended, pending, withoutLater, users, held, trouble, lost, [lastRun], hooksInTrouble, sources] = await rideOut(
-    () =>
-      Promise.all([
-        countEnded(db, period),
-        countPending(db),
-        countWithoutLater(db, period),
-        countUsers(db, period),
-        findHeld(db, period),
-        findTrouble(db),
-        findLost(db),
-        findLastRuns(db, 1),
-        countHooksInTrouble(db),
-        findSources(db, seenSince),
-      ]),
-  )
+  const [ended, pending, withoutLater, users, held, trouble, lost, [lastRun], hooksInTrouble, sources] =
+    await Promise.all([
+      countEnded(db, period),
+      countPending(db),
+      countWithoutLater(db, period),
+      countUsers(db, period),
+      findHeld(db, period),
+      findTrouble(db),
+      findLost(db),
+      findLastRuns(db, 1),
+      countHooksInTrouble(db),
+      findSources(db, seenSince),
+    ])
   return {
     period,
     seenSince,
@@ -244,7 +239,7 @@ export function findTroubledHooks(
   keepAnswers: 'on' | 'off',
   limit = troublesShown,
 ): Promise<HookInTrouble[]> {
-  return rideOut(() => findHooksInTrouble(db, limit, keepAnswers))
+  return findHooksInTrouble(db, limit, keepAnswers)
 }
 
 /** `the weekly run (800 listings …)`, `3 users`; for answers `none of the last 20 answers …`. */

@@ -1,6 +1,5 @@
 /** `status --user`: the deliveries of one user with the outcome of each attempt, the newest first, a page at a time. */
 import { sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { type LedgerDelivery, ledgerColumns } from '../../deliveries/ledger.ts'
 
@@ -68,12 +67,10 @@ export async function findDelivery(
   idempotencyKey: string,
   keepAnswers: 'on' | 'off',
 ): Promise<(UserDelivery & { queryList: string }) | undefined> {
-  const { rows } = await rideOut(() =>
-    sql<Row & { queryList: string }>`
+  const { rows } = await sql<Row & { queryList: string }>`
       select ${columns(keepAnswers)}, d.query_list as "queryList"
       from deliveries d left join users u on u.id = d.user_id where d.idempotency_key = ${idempotencyKey}
-    `.execute(db),
-  )
+    `.execute(db)
   const [row] = rows
   return row && { ...toUserDelivery(row), queryList: row.queryList }
 }
@@ -92,14 +89,12 @@ export async function* findUserDeliveries(
         ? sql`true`
         : sql`d.created_at <= ${before.cursor}::timestamptz and (d.created_at < ${before.cursor}::timestamptz
             or (d.part, d.idempotency_key) > (${before.part}, ${before.idempotencyKey}))`
-    const { rows } = await rideOut(() =>
-      sql<Row>`
+    const { rows } = await sql<Row>`
         select ${columns(keepAnswers)}
         from deliveries d join users u on u.id = d.user_id
         where d.user_id = ${userId} and ${behind}
         order by d.created_at desc, d.part, d.idempotency_key limit ${deliveriesPerPage}
-      `.execute(db),
-    )
+      `.execute(db)
     for (const row of rows) yield toUserDelivery(row)
     last = rows.at(-1)
     if (rows.length < deliveriesPerPage) return

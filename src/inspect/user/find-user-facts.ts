@@ -1,6 +1,5 @@
 /** One user with what they are owed and their last deliveries. Never the receiver key. */
 import { sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { findPeriod } from '../../deliveries/runs.ts'
 import { findIntegrations, type ListedIntegration } from '../../integrations/integrations.ts'
@@ -42,19 +41,15 @@ export interface UserFactsSettings {
 /** Throws `usage` if there is no such user. */
 export async function findUserFacts(db: Database, email: string, settings: UserFactsSettings): Promise<UserFacts> {
   const { user, subscribed, owed: owesSubscription } = await findUser(db, email)
-  const { rows } = await rideOut(() =>
-    sql<{ createdAt: Date; queries: Query[] }>`
+  const { rows } = await sql<{ createdAt: Date; queries: Query[] }>`
       select u.created_at as "createdAt", coalesce((
         select json_agg(json_build_object('type', q.type, 'value', q.value, 'radius', q.radius) order by q.position)
         from queries q where q.user_id = u.id), '[]') as queries
       from users u where u.id = ${user.id}
-    `.execute(db),
-  )
+    `.execute(db)
   const { createdAt, queries } = rows[0] ?? { createdAt: new Date(0), queries: [] }
-  const { period, servedAt, next, heldRun } = await rideOut(async () => {
-    const { period } = await findPeriod(db, settings)
-    return { period, ...(await findTurn(db, user, period, settings)) }
-  })
+  const { period } = await findPeriod(db, settings)
+  const { servedAt, next, heldRun } = await findTurn(db, user, period, settings)
   const deliveries: UserDelivery[] = []
   for await (const delivery of findUserDeliveries(db, user.id, settings.keepAnswers)) {
     deliveries.push(delivery)

@@ -1,6 +1,5 @@
 /** Counts what `users remove` would delete and end, for its `--dry-run`. */
 import { sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { isPushOwed } from '../../users/users.ts'
 
@@ -18,8 +17,7 @@ export interface WhatGoes {
 
 export async function findWhatGoes(db: Database, userId: number): Promise<WhatGoes> {
   const hooks = sql`select h.id from hooks h join integrations i on i.id = h.integration_id where i.user_id = u.id`
-  const { rows } = await rideOut(() =>
-    sql<WhatGoes>`
+  const { rows } = await sql<WhatGoes>`
       select (select count(*) from queries where user_id = u.id) as queries,
         (select count(*) from deliveries where user_id = u.id and status = 'pending') as pending,
         ${isPushOwed} as owed,
@@ -27,7 +25,6 @@ export async function findWhatGoes(db: Database, userId: number): Promise<WhatGo
         (select count(*) from (${hooks}) h) as hooks,
         (select count(*) from triggers where hook_id in (${hooks})) as triggers
       from users u where u.id = ${userId}
-    `.execute(db),
-  )
+    `.execute(db)
   return rows[0] ?? { queries: 0, pending: 0, owed: false, integrations: 0, hooks: 0, triggers: 0 }
 }

@@ -1,5 +1,4 @@
 /** The pass of `validate` over the data: queries, users, integrations, hooks and leads, in this order. */
-import { rideOut } from '../../db/away.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { hasOutdated } from '../../matching/searches.ts'
 import { findPlaces } from '../../places/places.ts'
@@ -23,11 +22,11 @@ export async function* checkDatabase(
   vault: Vault = plainVault,
 ): Findings {
   const { db } = opened
-  if (await rideOut(() => hasOutdated(db))) {
+  if (await hasOutdated(db)) {
     const what = 'The queries were resolved by an older version of this program: they may match other listings now'
     yield { level: 'problem', code: 'searches', where: 'queries', path: '', what, toDo: 'Run `leadpush migrate`.' }
   }
-  yield* checkUsers(opened, { places: await rideOut(() => findPlaces(db)), vault }, counts, signal)
+  yield* checkUsers(opened, { places: await findPlaces(db), vault }, counts, signal)
   yield* checkIntegrations(db, vault, signal)
   yield* checkHooks(db, settings, counts, signal)
   yield* checkLeads(db, counts, signal)

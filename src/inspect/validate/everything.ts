@@ -3,7 +3,6 @@
 import { plural } from '../../base/amounts.ts'
 import type { SettingsSource } from '../../base/config.ts'
 import { LeadpushError } from '../../base/errors.ts'
-import { asDatabaseError } from '../../db/away.ts'
 import { openVault } from '../../secrets/vault.ts'
 import { type Finding, type Findings, problem } from '../finding.ts'
 import type { CheckContext } from '../machine/check.ts'
@@ -55,7 +54,7 @@ async function* checkData(context: CheckContext, signal: AbortSignal, counts: Ev
     const begun = Object.assign(counts, { users: 0, subscribed: 0, queries: 0, hooks: 0, leads: 0 })
     yield* checkDatabase(opened, { allowInsecureHooks, hookHosts }, begun, signal, vault)
   } catch (error) {
-    const known = asDatabaseError(error)
+    const known = opened.patience.asTold(error)
     if (!(known instanceof LeadpushError)) throw error
     // the check of encryption has reported a wrong key
     if (known.code === 'usage') return yield leftOut('the data: its secrets cannot be read')

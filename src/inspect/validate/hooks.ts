@@ -1,6 +1,5 @@
 /** Checks every hook for `validate`: its URL must be allowed (contract 5.2), and its host must resolve now. */
 import { LRUCache } from 'lru-cache'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { checkHookUrl, findUrlProblem, type HookRules, hookRulesOf } from '../../integrations/hook-address.ts'
 import type { Finding, Findings } from '../finding.ts'
@@ -60,7 +59,7 @@ export async function* checkHooks(
 ): Findings {
   const hosts = new HostCheck(hookRulesOf(settings))
   for (let last: string | undefined; !signal?.aborted; ) {
-    const page = await rideOut(() => findPage(db, last))
+    const page = await findPage(db, last)
     if (page.length === 0) return
     last = page.at(-1)?.id
     for (let at = 0; at < page.length && !signal?.aborted; at += lookupsAtOnce) {

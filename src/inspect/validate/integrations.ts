@@ -1,6 +1,5 @@
 /** Checks the signing secrets of every integration for `validate`, also of those without a hook: a `subscribe` may register one any time. */
 import { sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { isOverlapping } from '../../integrations/integrations.ts'
 import { signingSecretsOf } from '../../secrets/cipher.ts'
@@ -24,7 +23,7 @@ const findPage = (db: Database, last: number) =>
 /** Yields the findings on all integrations, in the order of their ids. */
 export async function* checkIntegrations(db: Database, vault: Vault, signal?: AbortSignal): Findings {
   for (let last = 0; !signal?.aborted; ) {
-    const page = await rideOut(() => findPage(db, last))
+    const page = await findPage(db, last)
     if (page.length === 0) return
     last = page.at(-1)?.id ?? last
     for (const { id, email, userId, secret, previous } of page) {

@@ -7,7 +7,6 @@ import { formatPath } from '../../base/errors.ts'
 import { describeIssues } from '../../base/issues.ts'
 import { bodyBytesMax } from '../../base/limits.ts'
 import { oneAhead } from '../../base/one-ahead.ts'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { countBodyBytes } from '../../deliveries/body.ts'
 import { type DeliveredLead, deliveredLeadSchema } from '../../leads/lead.ts'
@@ -50,8 +49,7 @@ const importAgain = 'Import the listing again with `leadpush leads import`.'
 const restore = 'The tables were changed by something else: restore them from a backup.'
 
 async function findPage(db: Database, lastId: number): Promise<LeadRow[]> {
-  const { rows } = await rideOut(() =>
-    sql<LeadRow>`
+  const { rows } = await sql<LeadRow>`
       select * from (
         select l.id, l.href_sha256, l.json_sha256, l.postal_key, l.city_key, v.lead_id, v.superseded_at is not null as superseded, v.json, v.kept,
           v.bytes, s.lead_id is not null as seen, s.gone,
@@ -65,8 +63,7 @@ async function findPage(db: Database, lastId: number): Promise<LeadRow[]> {
         left join lead_versions v on v.id = l.version_id left join lead_seen s on s.lead_id = l.id
       ) page
       where bytes_before < ${pageBytes} order by id
-    `.execute(db),
-  )
+    `.execute(db)
   return rows
 }
 
@@ -137,7 +134,7 @@ function checkLead(row: LeadRow, cityKeys: CityKeys): Finding[] {
 
 /** Yields the findings on all listings, in the order of their ids; `counts` grows as listings are checked. */
 export async function* checkLeads(db: Database, counts: { leads: number }, signal?: AbortSignal): Findings {
-  const cityKeys = await rideOut(() => findCityKeys(db))
+  const cityKeys = await findCityKeys(db)
   for await (const page of oneAhead(readPages(db))) {
     if (signal?.aborted) return
     for (const row of page) {

@@ -4,7 +4,6 @@
  */
 import { sql } from 'kysely'
 import { describeIssues } from '../../base/issues.ts'
-import { rideOut } from '../../db/away.ts'
 import { readColumn } from '../../db/copy.ts'
 import type { Database } from '../../db/open.ts'
 import { resolverVersion, resolveSearch } from '../../matching/search.ts'
@@ -73,11 +72,9 @@ export class QueryCheck {
   }
 
   private async findSearches(ids: readonly number[]): Promise<Map<number, Search>> {
-    const { rows } = await rideOut(() =>
-      sql<Search>`
+    const { rows } = await sql<Search>`
         select id, encode(meaning_sha256, 'hex') as meaning, resolver from searches where id = any (${[...new Set(ids)]})
-      `.execute(this.db),
-    )
+      `.execute(this.db)
     return new Map(rows.map((search) => [search.id, search]))
   }
 

@@ -2,12 +2,13 @@
  * Checks every user and key for `validate`, and their queries by `queries.ts`: the rules of contract 4.1 and 4.11, and probable mistakes.
  * It reads pages of bounded size.
  */
+
 import { formatPath } from '../../base/errors.ts'
 import { queriesPerUserMax } from '../../base/limits.ts'
 import { oneAhead } from '../../base/one-ahead.ts'
-import { rideOut } from '../../db/away.ts'
 import { copyText, readColumn } from '../../db/copy.ts'
 import type { OpenDatabase } from '../../db/open.ts'
+import { rideOut } from '../../db/patience.ts'
 import type { Places } from '../../places/places.ts'
 import { isSealed, receiverKeyOf } from '../../secrets/cipher.ts'
 import { openIntact, type Vault } from '../../secrets/vault.ts'
@@ -66,7 +67,7 @@ async function* readPages(opened: OpenDatabase): AsyncGenerator<Page> {
 }
 
 async function findUsers(opened: OpenDatabase, lastId: number): Promise<UserRow[]> {
-  const text = await rideOut(() =>
+  const text = await rideOut(opened.db, () =>
     copyText(
       opened,
       `select id, subscribed, receiver_key, email from users where id > ${lastId} order by id limit ${usersPerPage}`,
@@ -85,7 +86,7 @@ async function findUsers(opened: OpenDatabase, lastId: number): Promise<UserRow[
 
 /** The queries of the users from `firstId` to `lastId`, of these the first `queriesPerPage`. */
 async function findQueries(opened: OpenDatabase, firstId: number, lastId: number) {
-  const text = await rideOut(() =>
+  const text = await rideOut(opened.db, () =>
     copyText(
       opened,
       `select user_id, ${queryColumns} from queries

@@ -1,5 +1,4 @@
 /** The ledger of a run on PostgreSQL. */
-import { rideOut } from '../../db/away.ts'
 import { databaseLeases } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import type { Ledger, PlanSource } from '../ledger.ts'
@@ -20,7 +19,7 @@ const planSourceOf = (planner: Planner): PlanSource => ({
   async *plan(users, compared) {
     for await (const group of planner.read(users, compared)) yield planner.planGroup(group)
   },
-  readJson: (contents) => rideOut(() => planner.leads.readJson(contents)),
+  readJson: (contents) => planner.leads.readJson(contents),
   forgetErased: (erasures) => planner.forgetErased(erasures),
   forget: () => planner.forget(),
 })

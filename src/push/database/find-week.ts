@@ -1,7 +1,6 @@
 /** Finds the figures that the guard compares: the imports of a week, and of the weeks before. Writes nothing. */
 import { sql } from 'kysely'
 import { comparedDays, comparedWeeksMax } from '../../base/limits.ts'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { hasBegun, type ImportVolume, type SourceVolume } from '../../deliveries/runs.ts'
 import type { Week } from '../whom/guard.ts'
@@ -78,7 +77,7 @@ async function findEarlierVolumes(db: Database, runIds: readonly number[]): Prom
 
 /** The week of `period` so far: the imports since the first weekly run of the last period that had one. */
 export async function findWeek(db: Database, period: string): Promise<Week> {
-  const weeks = await rideOut(() => findWeeks(db, period))
+  const weeks = await findWeeks(db, period)
   const accepted = weeks.find((week) => week.period === period)
   const earlier = weeks.filter((week) => week.period !== period)
   const beganAt = earlier
@@ -86,11 +85,11 @@ export async function findWeek(db: Database, period: string): Promise<Week> {
     .map(({ startedAt }) => startedAt.getTime())
   const since = beganAt.length > 0 ? new Date(Math.min(...beganAt)) : undefined
   const before = accepted ? [accepted] : earlier.filter(({ isComparable }) => isComparable).slice(0, comparedWeeksMax)
-  const volumes = await rideOut(() => findSourceVolumes(db, since))
+  const volumes = await findSourceVolumes(db, since)
   const runIds = before.map(({ id }) => id)
-  const ofSources = volumes.length > 0 ? await rideOut(() => findEarlierVolumes(db, runIds)) : undefined
+  const ofSources = volumes.length > 0 ? await findEarlierVolumes(db, runIds) : undefined
   return {
-    importVolume: await rideOut(() => findImportVolume(db, since)),
+    importVolume: await findImportVolume(db, since),
     before,
     isAccepted: accepted !== undefined,
     sources: volumes.map((volume) => ({ volume, before: ofSources?.get(volume.sourceId) ?? [] })),

@@ -1,7 +1,8 @@
 /** Plans the pushes of many users at a time: shared queries and leads are read once. */
 import { codeOf } from '../../base/errors.ts'
-import { lockTimeout, rideOut } from '../../db/away.ts'
+import { lockTimeout } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
+import { rideOut } from '../../db/patience.ts'
 import { findErasureCount } from '../../deliveries/erasure-count.ts'
 import { type Plan, type PlannedDelivery, planDeliveries, type QueryToPlan } from '../../deliveries/plan.ts'
 import { type LeadToPlan, SharedLeads } from '../../deliveries/shared-leads.ts'
@@ -147,14 +148,14 @@ export class Planner {
   async *read(users: readonly UserToServe[], compared: readonly string[] = []): AsyncGenerator<UserGroup, void> {
     for (let at = 0; at < users.length; at += usersPerGroupMax) {
       const some = users.slice(at, at + usersPerGroupMax)
-      const queriesOf = await rideOut(() => this.findQueries(some))
+      const queriesOf = await this.findQueries(some)
       let group: UserToServe[] = []
       let queries = 0
       for (const user of some) {
         const own = queriesOf.get(user.id)?.length ?? 0
         if (queries > 0 && queries + own > queriesPerGroup) {
           const full = group
-          yield await rideOut(() => this.readGroup(full, queriesOf, compared))
+          yield await rideOut(this.db, () => this.readGroup(full, queriesOf, compared))
           group = []
           queries = 0
         }
@@ -162,7 +163,7 @@ export class Planner {
         queries += own
       }
       const rest = group
-      yield await rideOut(() => this.readGroup(rest, queriesOf, compared))
+      yield await rideOut(this.db, () => this.readGroup(rest, queriesOf, compared))
     }
   }
 
@@ -234,7 +235,7 @@ export class Planner {
       const matched = queries.reduce((sum, { versionIds }) => sum + versionIds.length, 0)
       const { deliveries, tooLarge, leftOut }: Plan =
         queries.length > 0 && tooSlow === undefined ? planDeliveries(queries, leads) : noPlan
-      const hrefs = tooLarge.length > 0 ? await rideOut(() => this.findHrefs(tooLarge)) : []
+      const hrefs = tooLarge.length > 0 ? await this.findHrefs(tooLarge) : []
       yield {
         user,
         queries,

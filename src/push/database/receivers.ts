@@ -2,11 +2,13 @@
  * The row in which all processes share their knowledge of a receiver (contract 4.12, 4.17), by the database's clock: the only SQL on the
  * table `receivers`.
  */
+
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { gzipRefusalMs, paceDays, retryAfterMsMax } from '../../base/limits.ts'
-import { rideOut } from '../../db/away.ts'
+import { repeatable } from '../../db/dialect.ts'
 import type { Database } from '../../db/open.ts'
+import { rideOut } from '../../db/patience.ts'
 import type { Known, ReceiverNews, ReceiverStore } from '../ledger.ts'
 import { type Trouble, troubleRules } from '../receiver/trouble.ts'
 
@@ -15,12 +17,10 @@ const troubleJson = sql`json_strip_nulls(json_build_object('is', trouble, 'statu
 
 /** The trouble that a push found last, if a receiver is in trouble. */
 export async function findTrouble(db: Database): Promise<{ trouble: Trouble; since: Date } | undefined> {
-  const { rows } = await rideOut(() =>
-    sql<{ trouble: Trouble; since: Date }>`
+  const { rows } = await sql<{ trouble: Trouble; since: Date }>`
       select ${troubleJson} as trouble, trouble_since as since from receivers where trouble is not null
       order by trouble_since desc limit 1
-    `.execute(db),
-  )
+    `.execute(db)
   return rows[0]
 }
 
@@ -120,7 +120,7 @@ export const databaseReceiver = (db: Database, receiverUrl: string): ReceiverSto
   return {
     read: () => find(db, id),
     begin: (isOnlyOne) =>
-      rideOut(async () => {
+      rideOut(db, async () => {
         await sql`insert into receivers (url_sha256) values (${id}) on conflict do nothing`.execute(db)
         if (isOnlyOne)
           await sql`
@@ -129,7 +129,8 @@ export const databaseReceiver = (db: Database, receiverUrl: string): ReceiverSto
         return await find(db, id)
       }),
     async tell(news) {
-      const { numAffectedRows } = await rideOut(() => statementFor(id, news).execute(db))
+      const { numAffectedRows } =
+        await sql`${repeatable('it counts once: each has a condition')} ${statementFor(id, news)}`.execute(db)
       return numAffectedRows === 1n
     },
   }

@@ -3,7 +3,6 @@
  * indexes alone, and compared as two sets: a look into the index of claims for each user costs several times as much.
  */
 import { type RawBuilder, sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { isAbandoned, isElsewhere, isWanted, type Takeover } from '../../deliveries/ledger.ts'
 import { periodBegins } from '../../deliveries/runs.ts'
@@ -44,16 +43,14 @@ const pagesAtOnce = 2
 
 /** The e-mails of users at which pages end, in their order; the last page has no end. Looked up by id, which reads few users. */
 async function findPageEnds(db: Database): Promise<string[]> {
-  const { rows } = await rideOut(() =>
-    sql<{ email: string }>`
+  const { rows } = await sql<{ email: string }>`
       with span as materialized (select min(id) as first, max(id) as last from users),
       samples as (
         select email, row_number() over (order by email) as n from users where id = any (array(
           select generate_series(first, last, greatest(${idsPerSample}::bigint, (last - first) / ${samplesMax}::bigint)) from span))
       )
       select email from samples where n % ${samplesPerPage}::bigint = 0 order by n
-    `.execute(db),
-  )
+    `.execute(db)
   return rows.map(({ email }) => email)
 }
 
@@ -71,8 +68,7 @@ async function countPage(
   { behind, upto }: { behind: string; upto: string | undefined },
 ): Promise<UsersOfPass> {
   const isOfPage = sql<boolean>`email > ${behind} and ${upto === undefined ? sql`true` : sql`email <= ${upto}`}`
-  const { rows } = await rideOut(() =>
-    sql<UsersOfPass>`
+  const { rows } = await sql<UsersOfPass>`
       -- not an anti join: of a scope that began today the statistics know nothing, and a plan may compare each user with all claims
       with unclaimed as (
         select email from users where subscribed and ${isOfPage} except
@@ -89,8 +85,7 @@ async function countPage(
         count(*) filter (where asks and not held) as free,
         count(*) filter (where asks and not held and not counted) as uncounted
       from of_pass
-    `.execute(db),
-  )
+    `.execute(db)
   return rows[0] as UsersOfPass
 }
 
@@ -129,13 +124,11 @@ export async function countUsersElsewhere(
   workerIds: readonly number[],
 ): Promise<number> {
   const isInRange = passes.map((pass) => sql<boolean>`(${isOwedBy(pass)} and ${isHeld(pass, workerIds)})`)
-  const { rows } = await rideOut(() =>
-    sql<{ n: number }>`
+  const { rows } = await sql<{ n: number }>`
       with in_hand as materialized (select distinct d.user_id as id from deliveries d where ${isElsewhere(workerIds)})
       select count(*) as n from in_hand h where not exists (
         select from users u where u.id = h.id and (${sql.join([sql`false`, ...isInRange], sql` or `)}) offset 0)
-    `.execute(db),
-  )
+    `.execute(db)
   return rows[0]?.n ?? 0
 }
 
@@ -154,8 +147,7 @@ export async function countUnreached(
   { takeover, passes, runId, counted }: Unreached,
 ): Promise<{ users: number; uncounted: number }> {
   const isOwed = sql.join([sql`false`, ...passes.map(isOwedBy)], sql` or `)
-  const { rows } = await rideOut(() =>
-    sql<{ users: number; uncounted: number }>`
+  const { rows } = await sql<{ users: number; uncounted: number }>`
       select count(distinct d.user_id) as users,
         count(distinct d.user_id) filter (where d.run_id <> ${runId} and d.user_id <> all (${counted})) as uncounted
       from deliveries d join users u on u.id = d.user_id
@@ -163,7 +155,6 @@ export async function countUnreached(
         and not exists (select from deliveries e where e.run_id = d.run_id and e.user_id = d.user_id and e.kind = d.kind
           and (e.attempts > 0 or e.status <> 'pending') offset 0)
         and not (${isOwed})
-    `.execute(db),
-  )
+    `.execute(db)
   return rows[0] ?? { users: 0, uncounted: 0 }
 }

@@ -3,7 +3,6 @@
  * that no live process has. A range only keeps others from planning the same users; claims keep a user from being served twice.
  */
 import { type RawBuilder, sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import { holdsLease, isLive, liveWorker } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { periodBegins } from '../../deliveries/runs.ts'
@@ -141,22 +140,18 @@ const blocksPerDraw = 400
  * are enough as long as many are owed; then it reads more.
  */
 export async function drawUsers(db: Database, pass: Pass, count: number): Promise<UserToServe[]> {
-  const { rows: sizes } = await rideOut(() =>
-    sql<{ blocks: number }>`
+  const { rows: sizes } = await sql<{ blocks: number }>`
       select pg_relation_size('users') / current_setting('block_size')::integer as blocks
-    `.execute(db),
-  )
+    `.execute(db)
   for (
     let share = Math.min(100, (100 * blocksPerDraw) / (sizes[0]?.blocks || 1));
     ;
     share = Math.min(100, share * 10)
   ) {
     const at = share
-    const { rows } = await rideOut(() =>
-      sql<UserToServe>`
+    const { rows } = await sql<UserToServe>`
         select u.id, u.email from users u tablesample system (${at}) where ${isOwedBy(pass)} order by random() limit ${count}
-      `.execute(db),
-    )
+      `.execute(db)
     if (rows.length >= count || share === 100) return rows
   }
 }
@@ -175,8 +170,7 @@ export async function* findUsersWithoutQueries(db: Database, scope: string): Asy
   let cursor: Cursor | undefined
   do {
     const from = cursor
-    const { rows } = await rideOut(() =>
-      sql<{ email: string }>`
+    const { rows } = await sql<{ email: string }>`
         with without_queries as materialized (
           select u.id from (
             select u.id from users u where u.subscribed and ${after(from)} order by u.home_key, u.id limit ${usersPerLook}
@@ -184,21 +178,18 @@ export async function* findUsersWithoutQueries(db: Database, scope: string): Asy
         )
         select u.email from users u where u.id = any (array(select id from without_queries)) and not ${isClaimed(scope)}
         order by u.home_key, u.id
-      `.execute(db),
-    )
+      `.execute(db)
     for (const { email } of rows) yield email
-    cursor = await rideOut(() => findLookEnd(db, from))
+    cursor = await findLookEnd(db, from)
   } while (cursor)
 }
 
 /** The ids of those of `users` who no longer exist. */
 export async function findRemoved(db: Database, users: readonly UserToServe[]): Promise<Set<number>> {
-  const { rows } = await rideOut(() =>
-    sql<{ id: number }>`
+  const { rows } = await sql<{ id: number }>`
       select g.id from unnest(${users.map(({ id }) => id)}::bigint[], ${users.map(({ email }) => email)}::text[]) as g (id, email)
       where not exists (select from users u where u.id = g.id and u.email = g.email)
-    `.execute(db),
-  )
+    `.execute(db)
   return new Set(rows.map(({ id }) => id))
 }
 
@@ -213,12 +204,10 @@ export async function* findUsersOwedSubscription(db: Database, untilNone = false
   let last = { since: '-infinity', id: 0 }
   for (;;) {
     const { since, id } = last
-    const { rows } = await rideOut(() =>
-      sql<UserToServe & { since: string }>`
+    const { rows } = await sql<UserToServe & { since: string }>`
         select u.id, u.email, o.owed_at::text as since from ${owedSubscriptions}
         where (o.owed_at, o.user_id) > (${since}::timestamptz, ${id}) order by o.owed_at, o.user_id limit ${owedPerPage}
-      `.execute(db),
-    )
+      `.execute(db)
     if (rows.length === 0) return
     yield rows.map((row) => ({ id: row.id, email: row.email }))
     if (rows.length < owedPerPage && !untilNone) return

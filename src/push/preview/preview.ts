@@ -3,7 +3,6 @@
  * recipes, then new ones. Writes nothing.
  */
 import { sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { buildBody } from '../../deliveries/body.ts'
 import { type DeliveryKind, isAbandoned, isTooLate, isWanted, type RecordedAttempt } from '../../deliveries/ledger.ts'
@@ -163,7 +162,7 @@ export class Preview {
     const unheld = { ...pass, only: sql<boolean>`not ${isHeld(pass, [])}` }
     let cursor: Cursor | undefined
     do {
-      const users = await rideOut(() => findUsersToServe(this.db, unheld, cursor, usersPerPage))
+      const users = await findUsersToServe(this.db, unheld, cursor, usersPerPage)
       yield* this.planSome(users, pass.kind, pass.compared)
       cursor = users.at(-1)
     } while (cursor)
@@ -209,7 +208,7 @@ export class Preview {
     contents,
     bytes,
   }: Pick<RecordedAttempt, 'queryList' | 'contents' | 'bytes'>): Promise<Buffer> {
-    const leads = await rideOut(() => this.planner.leads.readJson(contents))
+    const leads = await this.planner.leads.readJson(contents)
     if (!leads) throw new Error('a listing was erased while its delivery was previewed')
     return buildBody(queryList, leads, bytes)
   }
@@ -218,16 +217,14 @@ export class Preview {
   private async *findInterrupted(): AsyncGenerator<PreviewedDelivery> {
     let lastKey = ''
     for (;;) {
-      const { rows } = await rideOut(() =>
-        sql<DeliveryLine & { userId: number; queryList: string; recipe: Buffer }>`
+      const { rows } = await sql<DeliveryLine & { userId: number; queryList: string; recipe: Buffer }>`
         select u.id as "userId", u.email as user, d.kind, d.idempotency_key as "idempotencyKey", d.period, d.part, d.parts, d.queries, d.leads,
           d.bytes, d.attempts, d.query_list as "queryList", d.recipe
         from deliveries d join users u on u.id = d.user_id
         where d.status = 'pending' and d.attempts < 2 and d.end_reason is null and ${isWanted} and not ${isTooLate} and ${isAbandoned('all')}
           and d.idempotency_key > ${lastKey}
         order by d.idempotency_key limit ${deliveriesPerPage}
-      `.execute(this.db),
-      )
+      `.execute(this.db)
       for (const { userId, queryList, recipe, ...row } of rows) {
         const contents = decodeRecipe(recipe).map((versionId) => ({ versionId }))
         const delivery = { queryList, contents, bytes: row.bytes }

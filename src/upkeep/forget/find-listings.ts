@@ -3,7 +3,6 @@
  * time.
  */
 import { sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { sweep } from '../prune/sweep.ts'
 import type { MeantVersion, Target } from './target.ts'
@@ -25,7 +24,6 @@ export async function findSince(db: Database): Promise<Since> {
 /** The stop signal and the listeners of the look. */
 export interface LookOptions {
   stop: AbortSignal
-  onAway: (error: unknown) => void
 }
 
 /**
@@ -36,7 +34,7 @@ export async function findVersions(
   db: Database,
   target: Target,
   since: Since,
-  { stop, onAway }: LookOptions,
+  { stop }: LookOptions,
   onFound: (found: readonly MeantVersion[]) => Promise<void>,
 ): Promise<void> {
   // outside of `sweep`, which repeats what it calls after an absence of the database
@@ -44,7 +42,7 @@ export async function findVersions(
   const handOn = async () => {
     for (; found[0]; found.shift()) await onFound(found[0])
   }
-  await sweep({ db, stop, onAway }, 'lead_versions', async (isHere) => {
+  await sweep({ db, stop }, 'lead_versions', async (isHere) => {
     await handOn()
     found.push(await target.find(db, isHere))
     return 0
@@ -52,5 +50,5 @@ export async function findVersions(
   stop.throwIfAborted()
   await handOn()
   const isChanged = sql<boolean>`(t.id > ${since.lastVersionId} or t.superseded_at >= ${since.at}::timestamptz)`
-  await onFound(await rideOut(() => target.find(db, isChanged), onAway))
+  await onFound(await target.find(db, isChanged))
 }

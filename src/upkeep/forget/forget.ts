@@ -2,12 +2,13 @@
  * `leads forget`: refuses later records, finds the listings, erases them batch by batch, waits for attempts under way with them, and
  * clears up. An interrupted run is started again with the same arguments; erased listings stay erased.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { eraseWaitMsMax, listingsPerErasureMax } from '../../base/limits.ts'
-import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import type { OpenDatabase } from '../../db/open.ts'
+import { rideOut } from '../../db/patience.ts'
 import { tidyTables, vacuumTables } from '../../db/tidy.ts'
 import { type Connection, kyselyOn, withTransaction } from '../../db/transaction.ts'
 import { eraseAnswersWith } from '../../deliveries/answers.ts'
@@ -51,7 +52,6 @@ export interface ForgetOptions {
   onPhase?: (phase: ForgetPhase) => void
   /** A line of a list that is neither a URL nor a contact. */
   onRejected?: (line: number) => void
-  onAway?: (error: unknown) => void
 }
 
 /** The counts of an erasure. */
@@ -89,17 +89,15 @@ class Forgetting {
   private readonly opened: OpenDatabase
   private readonly wanted: Wanted
   private readonly options: ForgetOptions
-  private readonly onAway: (error: unknown) => void
 
   constructor(opened: OpenDatabase, wanted: Wanted, options: ForgetOptions) {
     this.opened = opened
     this.wanted = wanted
     this.options = options
-    this.onAway = options.onAway ?? (() => {})
   }
 
   async run(): Promise<Forgotten> {
-    const { opened, options, onAway } = this
+    const { opened, options } = this
     const { stop } = options
     const { newlyRefused, list, target } = await this.refuseAll()
     await tidyTables(opened, ['erasures', 'work_items'], (list?.added ?? 0) + (list?.removed ?? 0))
@@ -107,13 +105,13 @@ class Forgetting {
     const since = await this.inTurn((connection) => findSince(kyselyOn(connection)))
     const totals = new Totals()
     options.onPhase?.('looking')
-    await findVersions(opened.db, target, since, { stop, onAway }, (found) => this.erase(target, found, totals))
+    await findVersions(opened.db, target, since, { stop }, (found) => this.erase(target, found, totals))
     if (totals.versions === 0) return toForgotten({ newlyRefused, list }, totals)
     const underWay = await this.waitForAttempts(totals)
-    totals.ended += await rideOut(() => countEnded(opened.db, totals.underWay), onAway)
+    totals.ended += await countEnded(opened.db, totals.underWay)
     options.onPhase?.('clearing up')
     // of deliveries that ended between the look for answers and the end of the erasure
-    await rideOut(() => eraseAnswersWith(opened.db, (id) => totals.versionIds.has(id)), onAway)
+    await rideOut(opened.db, () => eraseAnswersWith(opened.db, (id) => totals.versionIds.has(id)))
     const untidied = await vacuumTables(opened, ['leads', 'lead_seen', 'lead_sources', 'lead_versions', 'triggers'])
     const sent = await this.countSent(totals)
     return { ...toForgotten({ newlyRefused, list }, totals, underWay, sent), untidied }
@@ -121,13 +119,13 @@ class Forgetting {
 
   /** Counts what a run would take. */
   async dryRun(): Promise<Forgotten> {
-    const { options, onAway } = this
+    const { options } = this
     options.onPhase?.('looking')
     let forgotten: Forgotten | undefined
     const work = async (connection: Connection) => {
       const db = kyselyOn(connection)
       const { target, ...refused } = await this.refuse(connection)
-      const totals = await countMeant(db, target, { stop: options.stop, onAway })
+      const totals = await countMeant(db, target, { stop: options.stop })
       forgotten = toForgotten(refused, totals, 0, await this.countSent(totals))
       throw new RolledBack()
     }
@@ -138,16 +136,16 @@ class Forgetting {
   }
 
   private async countSent(totals: Totals): Promise<Sent> {
-    const sent = await rideOut(() => countSent(this.opened.db, totals.versionIds, this.options.stop), this.onAway)
+    const sent = await countSent(this.opened.db, totals.versionIds, this.options.stop)
     return { ...sent, complete: sent.complete && totals.isComplete }
   }
 
   private refuseAll(): Promise<Refused> {
-    const { wanted, options, onAway } = this
+    const { wanted, options } = this
     if (!('lines' in wanted || 'files' in wanted)) return this.inTurn((connection) => this.refuse(connection))
     options.onPhase?.('reading')
     const work = () => withTransaction(this.opened, (connection) => this.refuse(connection), options.stop)
-    return 'lines' in wanted && wanted.once ? work() : rideOut(work, onAway)
+    return 'lines' in wanted && wanted.once ? work() : rideOut(this.opened.db, work)
   }
 
   private async refuse(connection: Connection): Promise<Refused> {
@@ -181,7 +179,7 @@ class Forgetting {
   private inTurn<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
     const { stop, onPhase } = this.options
     const onWait = () => onPhase?.('waiting for an import')
-    return inTurn(this.opened, 'leadsImport', { stop, onWait, onAway: this.onAway }, work)
+    return inTurn(this.opened, 'leadsImport', { stop, onWait }, work)
   }
 
   /**
@@ -189,16 +187,15 @@ class Forgetting {
    */
   private async waitForAttempts(totals: Totals): Promise<number> {
     const { stop, onPhase } = this.options
-    const { onAway } = this
     const { db } = this.opened
     const sinceMs = performance.now()
     for (let keys: readonly string[] = totals.underWay; ; ) {
-      keys = await rideOut(() => findUnderWay(db, keys), onAway)
-      const triggers = await rideOut(() => this.countTriggersInHand(totals), onAway)
+      keys = await findUnderWay(db, keys)
+      const triggers = await this.countTriggersInHand(totals)
       const left = keys.length + triggers
       if (left === 0 || stop.aborted || performance.now() - sinceMs > eraseWaitMsMax) {
         // deliveries whose process died meanwhile
-        await rideOut(() => endDeliveries(db, totals.underWay, true), onAway)
+        await rideOut(db, () => endDeliveries(db, totals.underWay, true))
         return left
       }
       onPhase?.('waiting for attempts')

@@ -8,7 +8,6 @@ import { open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { sql } from 'kysely'
 import { codeOf, LeadpushError, messageOf } from '../../base/errors.ts'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { type DropFile, readWorkItems, type WorkItem } from '../../leads/drop-files.ts'
 import { responseHeader, responseLine, statusCodes } from '../../leads/drop-format.ts'
@@ -63,7 +62,7 @@ async function writeResponse(db: Database, key: Buffer, folder: string, list: Dr
   try {
     await written.write(responseHeader)
     for await (const items of readWorkItems(list)) {
-      const deleted = items.length > 0 ? await rideOut(() => findDeleted(db, key, items)) : new Set<number>()
+      const deleted = items.length > 0 ? await findDeleted(db, key, items) : new Set<number>()
       const lines = items.map(({ id }, at) =>
         responseLine(id, deleted.has(at) ? statusCodes.deleted : statusCodes.notFound),
       )
@@ -86,7 +85,7 @@ async function writeResponse(db: Database, key: Buffer, folder: string, list: Dr
  * `failed` where one cannot be written.
  */
 export async function writeResponses(db: Database, folder: string, files: readonly DropFile[]): Promise<Response[]> {
-  const key = await rideOut(() => findKey(db))
+  const key = await findKey(db)
   const responses: Response[] = []
   for (const list of files) {
     if (list.type === 'Removed') continue

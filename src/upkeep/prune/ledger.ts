@@ -2,9 +2,10 @@
  * Deletes what is old in the ledger and no longer needed: ended deliveries, claims of periods that are over, runs, lost triggers, and
  * rows of dead processes. Pending deliveries stay, and so does a claim as long as its loss could cause a second delivery.
  */
+
 import { sql } from 'kysely'
 import { comparedDays, comparedLeadsMin, frozenRunDays, lostKeptDays, pruneRowsMax } from '../../base/limits.ts'
-import { rideOut } from '../../db/away.ts'
+import { repeatable } from '../../db/dialect.ts'
 import { isLive, isLongDead } from '../../db/leases.ts'
 import { isPeriodOver, isUnderWay } from '../../deliveries/runs.ts'
 import { type PruneContext, sweepRows } from './sweep.ts'
@@ -49,19 +50,15 @@ export const scopesOfClaims = sql<{ scope: string }>`
  * The scopes whose period is over everywhere and that have no run under way: a run that began in the last minute of a period
  * may go on for long. A scope whose run is no longer known has none either.
  */
-async function findScopesThatAreOver({ db, onAway }: PruneContext): Promise<string[]> {
-  const { rows } = await rideOut(
-    () =>
-      sql<{ scope: string }>`
+async function findScopesThatAreOver({ db }: PruneContext): Promise<string[]> {
+  const { rows } = await sql<{ scope: string }>`
         with of_periods as (
           select s.scope, coalesce(substring(s.scope from '^weekly:(.+)$'), r.period) as period
           from (${scopesOfClaims}) s left join runs r on r.id = substring(s.scope from '^(?:forced|failed):([0-9]+)$')::bigint
         )
         select p.scope from of_periods p where p.period is null or (${isPeriodOver(sql`p.period`)}
           and not exists (select from runs r where r.period = p.period and ${isUnderWay(sql`r`)}))
-      `.execute(db),
-    onAway,
-  )
+      `.execute(db)
   return rows.map(({ scope }) => scope)
 }
 
@@ -80,10 +77,9 @@ export async function pruneClaims(context: PruneContext): Promise<number> {
 }
 
 /** Marks old runs as pruned: which users they served is no longer known for sure. */
-export async function noteRuns({ db, before, onAway }: PruneContext): Promise<void> {
-  await rideOut(
-    () => sql`update runs set pruned = true where started_at < ${before}::timestamptz and not pruned`.execute(db),
-    onAway,
+export async function noteRuns({ db, before }: PruneContext): Promise<void> {
+  await sql`${repeatable('it sets the same')} update runs set pruned = true where started_at < ${before}::timestamptz and not pruned`.execute(
+    db,
   )
 }
 
@@ -94,14 +90,10 @@ const sumOfLeads = sql<number>`coalesce(sum(cardinality(lead_ids)), 0)::bigint`
  * (contract 6.1). Returns how many triggers those are: a row has many.
  */
 export async function pruneTriggers(context: PruneContext): Promise<number> {
-  const { db, before, dryRun, onAway } = context
-  const { rows } = await rideOut(
-    () =>
-      sql<{ since: string }>`
+  const { db, before, dryRun } = context
+  const { rows } = await sql<{ since: string }>`
         select least(${before}::timestamptz, now() - ${lostKeptDays} * interval '1 day')::text as since
-      `.execute(db),
-    onAway,
-  )
+      `.execute(db)
   const since = sql`${rows[0]?.since}::timestamptz`
   const isOld = sql<boolean>`t.lost_at < ${since}`
   if (dryRun) return await sweepRows(context, 'lost_triggers', isOld, undefined, sumOfLeads)
@@ -123,8 +115,10 @@ export async function pruneTriggers(context: PruneContext): Promise<number> {
 }
 
 /** Deletes what hooks said; what was said of deliveries goes with them. */
-export async function forgetHookAnswers({ db, before, onAway }: PruneContext): Promise<void> {
-  await rideOut(() => sql`delete from hook_answers where said_at < ${before}::timestamptz`.execute(db), onAway)
+export async function forgetHookAnswers({ db, before }: PruneContext): Promise<void> {
+  await sql`${repeatable('it finds none any more')} delete from hook_answers where said_at < ${before}::timestamptz`.execute(
+    db,
+  )
 }
 
 /** Deletes ended runs, but for those with which later weeks are compared or that have a pending delivery. */

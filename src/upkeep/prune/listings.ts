@@ -2,12 +2,13 @@
  * Deletes what is old among the listings and no longer needed: listings that were not seen for long, superseded versions,
  * imports, searches without a query. Takes turns with imports, batch by batch.
  */
+
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { importDays, pruneRowsMax } from '../../base/limits.ts'
-import { rideOut } from '../../db/away.ts'
 import { isLive } from '../../db/leases.ts'
 import { locks } from '../../db/locks.ts'
+import { rideOut } from '../../db/patience.ts'
 import type { Tables } from '../../db/tables.ts'
 import { isUnderWay } from '../../deliveries/runs.ts'
 import { type PruneContext, sweepRows } from './sweep.ts'
@@ -85,7 +86,7 @@ async function pruneSources(context: PruneContext): Promise<void> {
       delete from sources where imported_at < ${context.before}::timestamptz
         and id <> all (array(select distinct source_id from lead_sources))
     `.execute(transaction)
-  await rideOut(() => inTurn(context, locks.leadsImport, deleteUnused), context.onAway)
+  await rideOut(context.db, () => inTurn(context, locks.leadsImport, deleteUnused))
 }
 
 /**

@@ -3,7 +3,6 @@
  * small transactions, so it may be stopped at any time, run again, and run beside pushes and imports.
  */
 import { sql } from 'kysely'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import type { Tables } from '../../db/tables.ts'
 import {
@@ -66,7 +65,6 @@ export interface PruneOptions {
   /** Aborted: ends after the batch under way. */
   stop: AbortSignal
   onPart?: (part: PrunedPart) => void
-  onAway?: (error: unknown) => void
 }
 
 /**
@@ -75,14 +73,12 @@ export interface PruneOptions {
  */
 export async function prune(
   db: Database,
-  { olderThanMs, maxLeadAgeMs, dryRun = false, stop, onPart, onAway }: PruneOptions,
+  { olderThanMs, maxLeadAgeMs, dryRun = false, stop, onPart }: PruneOptions,
 ): Promise<PruneCounts> {
-  const { rows } = await rideOut(
-    () =>
-      sql<{ before: string }>`select (now() - ${olderThanMs} * interval '1 millisecond')::text as before`.execute(db),
-    onAway,
-  )
-  const context = { db, before: rows[0]?.before ?? '', maxLeadAgeMs, dryRun, stop, onAway }
+  const { rows } = await sql<{
+    before: string
+  }>`select (now() - ${olderThanMs} * interval '1 millisecond')::text as before`.execute(db)
+  const context = { db, before: rows[0]?.before ?? '', maxLeadAgeMs, dryRun, stop }
   if (!dryRun) {
     await noteRuns(context)
     await forgetHookAnswers(context)

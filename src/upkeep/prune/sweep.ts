@@ -2,10 +2,11 @@
  * Finds old rows without an index, which every delivery would have to pay for, by their position in the table: reads the
  * table once, a stretch of blocks at a time, and deletes old rows in bounded batches, one transaction each.
  */
+
 import { type RawBuilder, sql } from 'kysely'
 import { pruneRowsMax } from '../../base/limits.ts'
-import { rideOut } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
+import { rideOut } from '../../db/patience.ts'
 
 /** What each part of a prune works with. */
 export interface PruneContext {
@@ -17,7 +18,6 @@ export interface PruneContext {
   dryRun: boolean
   /** Aborted: no batch is begun after the one under way. */
   stop: AbortSignal
-  onAway?: ((error: unknown) => void) | undefined
 }
 
 /** A statement looks at 16 MB of a table at most. */
@@ -29,24 +29,20 @@ const blocksAtFirst = 64
  * rows and returns how many; it is called again for a stretch that had that many. Returns the sum.
  */
 export async function sweep(
-  { db, stop, onAway }: Pick<PruneContext, 'db' | 'stop' | 'onAway'>,
+  { db, stop }: Pick<PruneContext, 'db' | 'stop'>,
   table: string,
   work: (isHere: RawBuilder<boolean>) => Promise<number>,
   rowsMax = pruneRowsMax,
 ): Promise<number> {
-  const { rows } = await rideOut(
-    () =>
-      sql<{ blocks: number }>`
+  const { rows } = await sql<{ blocks: number }>`
         select pg_relation_size(${table}::regclass) / current_setting('block_size')::bigint as blocks
-      `.execute(db),
-    onAway,
-  )
+      `.execute(db)
   const blocks = rows[0]?.blocks ?? 0
   let sum = 0
   let span = blocksAtFirst
   for (let from = 0; from < blocks && !stop.aborted; ) {
     const isHere = sql<boolean>`t.ctid >= ${`(${from},0)`}::tid and t.ctid < ${`(${from + span},0)`}::tid`
-    const found = await rideOut(() => work(isHere), onAway)
+    const found = await rideOut(db, () => work(isHere))
     sum += found
     if (found >= rowsMax) {
       span = Math.max(1, span >> 1)

@@ -1,6 +1,5 @@
 /** The listings that imports brought, day by day. */
 import { sql } from 'kysely'
-import { rideOut } from '../../../db/away.ts'
 import type { Database } from '../../../db/open.ts'
 
 export interface FeedDay {
@@ -16,8 +15,7 @@ const daysShown = 42
 
 /** The last days, the oldest first; days without an import are among them. */
 export async function findFeedDays(db: Database, timeZone: string): Promise<FeedDay[]> {
-  const { rows } = await rideOut(() =>
-    sql<FeedDay>`
+  const { rows } = await sql<FeedDay>`
     with days as (
       select (date_trunc('day', now() at time zone ${timeZone}) - back * interval '1 day')::date as day
       from generate_series(0, ${daysShown - 1}::integer) as back
@@ -30,7 +28,6 @@ export async function findFeedDays(db: Database, timeZone: string): Promise<Feed
     select to_char(d.day, 'YYYY-MM-DD') as day, coalesce(imports, 0) as imports, coalesce(inserted, 0) as inserted,
       coalesce(updated, 0) as updated, coalesce(rejected, 0) as rejected
     from days d left join of_days o on o.day = d.day order by d.day
-  `.execute(db),
-  )
+  `.execute(db)
   return rows
 }

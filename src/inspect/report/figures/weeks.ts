@@ -1,6 +1,5 @@
 /** The figures of each of the last weeks: how its deliveries ended, and who got none. */
 import { sql } from 'kysely'
-import { rideOut } from '../../../db/away.ts'
 import type { Database } from '../../../db/open.ts'
 import { hasBegun } from '../../../deliveries/runs.ts'
 import { isTheLastWordOfPeriod } from '../../../push/database/users-to-serve.ts'
@@ -62,13 +61,11 @@ async function findEnds(db: Database, timeZone: string): Promise<Ends[]> {
 
 /** The last weeks, the oldest first. It includes weeks without a delivery, except those before the first delivery. */
 export async function findWeeks(db: Database, timeZone: string, { period, owed }: Status): Promise<Week[]> {
-  return await rideOut(async () => {
-    const ends = await findEnds(db, timeZone)
-    const periods = ends.map((week) => week.period)
-    const missed = await countMissed(db, await findDoubtful(db, periods, owed === 0 ? period : undefined))
-    // after the claims of a week are deleted, only its runs tell
-    const all = ends.map(({ held, ...week }) => ({ ...week, missed: Math.max(held, missed.get(week.period) ?? 0) }))
-    const first = all.findIndex(({ delivered, failed, unknown, missed }) => delivered + failed + unknown + missed > 0)
-    return all.slice(Math.min(first < 0 ? weeksShown : first, weeksShown - weeksAtLeast))
-  })
+  const ends = await findEnds(db, timeZone)
+  const periods = ends.map((week) => week.period)
+  const missed = await countMissed(db, await findDoubtful(db, periods, owed === 0 ? period : undefined))
+  // after the claims of a week are deleted, only its runs tell
+  const all = ends.map(({ held, ...week }) => ({ ...week, missed: Math.max(held, missed.get(week.period) ?? 0) }))
+  const first = all.findIndex(({ delivered, failed, unknown, missed }) => delivered + failed + unknown + missed > 0)
+  return all.slice(Math.min(first < 0 ? weeksShown : first, weeksShown - weeksAtLeast))
 }
