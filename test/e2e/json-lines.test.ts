@@ -1,4 +1,4 @@
-/** Every line that a command prints with `--json` has the fields that the contract names (contract 3), and every such command is there. */
+/** Every line that a command prints with `--json` has the fields that the page of JSON names (contract 3), and every such command is there. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { leadFields } from '../../src/leads/lead.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, hrefOf, zip } from '../support/house.ts'
-import { contract, findTable, spansOf } from '../support/markdown.ts'
+import { findTable, readDocument, spansOf } from '../support/markdown.ts'
 import { testHome } from '../support/program.ts'
 
 interface Shape {
@@ -17,7 +17,8 @@ interface Shape {
   allowed: Set<string>
 }
 
-const above = contract.code.filter((line) => line.startsWith('{"type":'))
+const page = readDocument('docs/reference/json.md')
+const above = page.code.filter((line) => line.startsWith('{"type":'))
 const typeOf = (span: string) => /"type":"(\w+)"/.exec(span)?.[1] ?? ''
 
 /** The fields of `{"type":"a","b":{…},"c"?}`; `…` stands for those of the line above, or of a lead. */
@@ -44,7 +45,7 @@ function readShape(span: string): Shape {
 /** The lines of each command, by their types. */
 function readLines(): Map<string, Map<string, Shape>> {
   const lines = new Map<string, Map<string, Shape>>()
-  for (const [commands = '', cell = ''] of findTable(contract, 'command with `--json`')) {
+  for (const [commands = '', cell = ''] of findTable(page, 'command with `--json`')) {
     const spans = [...(cell.includes('above') ? above : []), ...spansOf(cell).filter((span) => span.startsWith('{'))]
     const shapes = new Map(spans.map((span) => [typeOf(span), readShape(span)]))
     for (const command of spansOf(commands)) lines.set(command, shapes)
@@ -59,7 +60,7 @@ function* findCommands(command: Command, name: string): Generator<string> {
   for (const one of command.commands) yield* findCommands(one, `${name} ${one.name()}`.trim())
 }
 
-test('every command with --json has its lines in the contract, and no other', () => {
+test('every command with --json has its lines on the page, and no other', () => {
   const program = buildProgram(
     async () => {},
     { out: () => {}, error: () => {} },

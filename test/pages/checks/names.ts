@@ -58,11 +58,12 @@ export function* checkContract(): Iterable<Finding> {
 
 /** The types that pages import are exported. */
 export function* checkTypes(): Iterable<Finding> {
-  const [, names = ''] = /import type \{ (.*?) \} from 'leadpush'/.exec(contract.prose.join(' ')) ?? []
+  const [, names = ''] =
+    /import type \{ (.*?) \} from 'leadpush'/.exec(readDocument('docs/reference/json.md').prose.join(' ')) ?? []
   const source = readSource('src/index.ts')
   for (const name of names.split(', '))
     if (!new RegExp(`^export (interface|type) ${name}\\b`, 'm').test(source))
-      yield { file: 'docs/contract.md', text: `name a type that src/index.ts exports, not ${name}` }
+      yield { file: 'docs/reference/json.md', text: `name a type that src/index.ts exports, not ${name}` }
 }
 
 export function* checkMetrics(): Iterable<Finding> {
