@@ -28,6 +28,8 @@ export const recordBytesMax = 8 * 1024 * 1024
 export const recordDepthMax = 100
 /** contract 4.10: values of a record of JSON, and columns of a CSV file: a small file may have millions. */
 export const recordValuesMax = 200_000
+/** Names in a record of JSON: many that differ take many times their bytes. */
+export const recordKeysMax = 50_000
 export const columnsMax = 10_000
 /** contract 4.10: an `href`, as UTF-8. */
 export const hrefBytesMax = 2_048

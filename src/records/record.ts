@@ -4,7 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { LeadpushError } from '../base/errors.ts'
-import { recordBytesMax, recordDepthMax, recordValuesMax } from '../base/limits.ts'
+import { recordBytesMax, recordDepthMax, recordKeysMax, recordValuesMax } from '../base/limits.ts'
 
 /** How a file writes its records. */
 export type RecordFormat = 'ndjson' | 'json' | 'csv'
@@ -180,9 +180,9 @@ export function otherEncoding(where: string, otherwise = ''): LeadpushError {
 
 export const notJson = 'is no valid JSON'
 
-/** Why a record must not be parsed, which would take many times its length: it is too deep, or has too many values. */
+/** Why a record must not be parsed, which would take many times its length: it is too deep, or has too many values or names. */
 function findExcess(raw: Buffer): string | undefined {
-  let [depth, values] = [0, 1]
+  let [depth, values, keys] = [0, 1, 0]
   for (let at = 0; at < raw.length; at++) {
     const byte = raw[at]
     if (byte === 0x22) {
@@ -193,6 +193,7 @@ function findExcess(raw: Buffer): string | undefined {
       values++
     } else if (byte === 0x7d || byte === 0x5d) depth--
     else if (byte === 0x2c && ++values > recordValuesMax) return `has more than ${recordValuesMax} values`
+    else if (byte === 0x3a && ++keys > recordKeysMax) return `has more than ${recordKeysMax} names of values`
   }
   return undefined
 }

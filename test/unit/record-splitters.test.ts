@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LeadpushError } from '../../src/base/errors.ts'
-import { columnsMax, recordBytesMax, recordDepthMax, recordValuesMax } from '../../src/base/limits.ts'
+import { columnsMax, recordBytesMax, recordDepthMax, recordKeysMax, recordValuesMax } from '../../src/base/limits.ts'
 import { cutCells } from '../../src/records/csv-cells.ts'
 import type { ReadRecord, Splitter } from '../../src/records/record.ts'
 import { ArraySplitter } from '../../src/records/split-array.ts'
@@ -287,6 +287,20 @@ for (const extra of [-1, 0, 1]) {
     const wide = `[${'0,'.repeat(recordValuesMax + extra - 2)}0]`
     for (const records of [split(lines(), `${wide}\n{"a":1}\n`, 65_536), split(array(), `[${wide},{"a":1}]`, 65_536)]) {
       const outcome = extra > 0 ? 'has more than 200000 values' : undefined
+      assert.deepEqual(
+        records.map(({ error }) => error),
+        [outcome, undefined],
+      )
+    }
+  })
+}
+
+for (const extra of [-1, 0, 1]) {
+  test(`a record of 50,000 names ${extra < 0 ? extra : `+${extra}`} is ${extra > 0 ? 'rejected, and reading goes on' : 'taken'}`, () => {
+    // one of 190,000 took 380 MB
+    const wide = `{${Array.from({ length: recordKeysMax + extra }, (_, at) => `"${at}:":1`).join()}}`
+    for (const records of [split(lines(), `${wide}\n{"a":1}\n`, 65_536), split(array(), `[${wide},{"a":1}]`, 65_536)]) {
+      const outcome = extra > 0 ? 'has more than 50000 names of values' : undefined
       assert.deepEqual(
         records.map(({ error }) => error),
         [outcome, undefined],
