@@ -18,7 +18,7 @@ export const partOf = ({ part, parts }: { part: number; parts: number }): string
   parts > 1 ? `, part ${part} of ${parts}` : ''
 
 /** The answer to an attempt: `HTTP 503`, or no answer. */
-export const answerOf = (httpStatus: number | null): string =>
+export const formatStatus = (httpStatus: number | null): string =>
   httpStatus === null ? 'no answer' : `HTTP ${httpStatus}`
 
 const byteUnits = ['B', 'kB', 'MB', 'GB', 'TB']

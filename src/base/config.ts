@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path'
 import * as z from 'zod'
 import { type ClientCertificate, findClientTrouble } from './client-certificate.ts'
 import { LeadpushError } from './errors.ts'
-import { mergeSources, readDotEnv, readValue } from './setting-sources.ts'
+import { mergeSources, readDotEnv, readSettingValue } from './setting-sources.ts'
 import {
   certificatePem,
   duration,
@@ -21,7 +21,7 @@ import {
   postgresUrl,
   privateKeyPem,
   ranges,
-  refuse,
+  refuseValue,
   secretKey,
   timeZone,
 } from './setting-values.ts'
@@ -42,7 +42,7 @@ export const definitions = {
     // cron, systemd and `.env` leave ~ as it is: a second database would begin in a folder of that name
     schema: z
       .string()
-      .refine((path) => !path.startsWith('~'), refuse('a folder, written out: nothing stands for ~ here')),
+      .refine((path) => !path.startsWith('~'), refuseValue('a folder, written out: nothing stands for ~ here')),
   },
   receiverUrl: { name: 'LEADPUSH_RECEIVER_URL', schema: httpUrl, secret: true },
   // no secret, but its value is never shown: the key may stand here by mistake
@@ -50,7 +50,7 @@ export const definitions = {
   clientKey: { name: 'LEADPUSH_CLIENT_KEY', schema: privateKeyPem, secret: true },
   dataSource: {
     name: 'LEADPUSH_DATA_SOURCE',
-    schema: z.string().regex(/^[!-~]{1,100}$/, refuse('1 to 100 visible ASCII characters')),
+    schema: z.string().regex(/^[!-~]{1,100}$/, refuseValue('1 to 100 visible ASCII characters')),
     fallback: 'leadpush',
   },
   automation: {
@@ -59,7 +59,7 @@ export const definitions = {
       .string()
       .regex(
         /^(?!\.\.?$)[A-Za-z0-9._~-]{1,100}$/,
-        refuse('a path segment of letters, digits, hyphen, underscore, dot'),
+        refuseValue('a path segment of letters, digits, hyphen, underscore, dot'),
       ),
     fallback: 'zapier',
   },
@@ -82,7 +82,7 @@ export const definitions = {
   timeZone: { name: 'LEADPUSH_TIME_ZONE', schema: timeZone, fallback: 'UTC' },
   host: {
     name: 'LEADPUSH_HOST',
-    schema: z.string().regex(/^\S+$/, refuse('an address or host name')),
+    schema: z.string().regex(/^\S+$/, refuseValue('an address or host name')),
     fallback: '127.0.0.1',
   },
   port: { name: 'LEADPUSH_PORT', schema: integer(0, 65_535), fallback: '8080' },
@@ -196,7 +196,7 @@ export function inspectSettings<const K extends SettingName>(
     const flag = source.flags?.[key]
     const before = problems.length
     const value =
-      flag?.value ?? readValue(name, merged, { cwd: source.cwd, isSecret: rest.secret !== undefined }, problems)
+      flag?.value ?? readSettingValue(name, merged, { cwd: source.cwd, isSecret: rest.secret !== undefined }, problems)
     if (problems.length > before) wrong.add(key)
     const text = value ?? rest.fallback ?? (key === 'home' ? defaultHome(source) : undefined)
     inForce.push({
@@ -365,7 +365,7 @@ export function readPostgresVariables({ PGHOST, PGPORT, PGSSLMODE }: SettingsSou
 /** The format of diagnostics, if it is set and valid. Needed before the settings, to report what is wrong with them. */
 export function readLogFormat(source: SettingsSource): 'pretty' | 'json' | undefined {
   const merged = mergeSources(source, known, [])
-  const value = readValue('LEADPUSH_LOG_FORMAT', merged, { cwd: source.cwd, isSecret: false }, [])
+  const value = readSettingValue('LEADPUSH_LOG_FORMAT', merged, { cwd: source.cwd, isSecret: false }, [])
   const parsed = definitions.logFormat.schema.safeParse(value)
   return parsed.success ? parsed.data : undefined
 }

@@ -106,7 +106,7 @@ function isPlainlyPath(text: string, cwd: string): boolean {
  * The value of NAME, or the content of the file that NAME_FILE names; undefined if it is empty, or with a problem. `isSecret`: the
  * problem shows the value of NAME_FILE only if that is plainly a path.
  */
-export function readValue(
+export function readSettingValue(
   name: string,
   merged: ReadonlyMap<string, Sourced>,
   { cwd, isSecret }: { cwd: string; isSecret: boolean },

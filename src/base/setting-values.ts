@@ -13,7 +13,7 @@ export function parseDuration(text: string): number | undefined {
   return match ? Number(match[1]) * unitMs[match[2] as keyof typeof unitMs] : undefined
 }
 
-export const refuse = (allowed: string) => ({ error: allowed })
+export const refuseValue = (allowed: string) => ({ error: allowed })
 
 function describeDuration(min: string, max: string) {
   const [minMs, maxMs] = [parseDuration(min) ?? 0, parseDuration(max) ?? 0]
@@ -27,7 +27,7 @@ const parseOrNaN = (text: string) => parseDuration(text) ?? Number.NaN
 
 export function duration(min: string, max: string) {
   const { allowed, isWithin } = describeDuration(min, max)
-  return z.string().transform(parseOrNaN).refine(isWithin, refuse(allowed))
+  return z.string().transform(parseOrNaN).refine(isWithin, refuseValue(allowed))
 }
 
 export function durationOrOff(min: string, max: string) {
@@ -35,27 +35,27 @@ export function durationOrOff(min: string, max: string) {
   return z
     .string()
     .transform((text) => (text === 'off' ? undefined : parseOrNaN(text)))
-    .refine((ms) => ms === undefined || isWithin(ms), refuse(`${allowed}, or \`off\``))
+    .refine((ms) => ms === undefined || isWithin(ms), refuseValue(`${allowed}, or \`off\``))
 }
 
 export function number(min: number, max: number, pattern: RegExp, allowed: string) {
   return z
     .string()
-    .refine((text) => pattern.test(text) && Number(text) >= min && Number(text) <= max, refuse(allowed))
+    .refine((text) => pattern.test(text) && Number(text) >= min && Number(text) <= max, refuseValue(allowed))
     .transform(Number)
 }
 
 export const integer = (min: number, max: number) => number(min, max, /^\d+$/, `a whole number from ${min} to ${max}`)
 
 export const oneOf = <const T extends readonly [string, ...string[]]>(values: T) =>
-  z.enum(values, refuse(values.length === 1 ? `\`${values[0]}\`, or unset` : values.join(' or ')))
+  z.enum(values, refuseValue(values.length === 1 ? `\`${values[0]}\`, or unset` : values.join(' or ')))
 
 export const httpUrl = z.string().refine((text) => {
   // a parser takes `https:///leads`, whose host was left empty, for a host of that name
   if (!/^https?:\/\/[^/\\\s]\S*$/i.test(text)) return false
   const url = URL.canParse(text) ? new URL(text) : undefined
   return url !== undefined && /^https?:$/.test(url.protocol) && url.username === '' && url.password === ''
-}, refuse('a full http: or https: URL without a user name or password'))
+}, refuseValue('a full http: or https: URL without a user name or password'))
 
 export const postgresUrl = z.string().superRefine((text, { addIssue }) => {
   try {
@@ -83,7 +83,7 @@ export const ranges = z
   .transform((text) => text.split(',').map((entry) => entry.trim()))
   .refine(
     (entries) => entries.every(isRange),
-    refuse('IP addresses or ranges, separated by commas: 10.0.0.1,10.1.0.0/16'),
+    refuseValue('IP addresses or ranges, separated by commas: 10.0.0.1,10.1.0.0/16'),
   )
 
 /** As a URL's parser spells it, without a final dot; undefined if it is not a host name or an address. */
@@ -105,7 +105,9 @@ export const hosts = z
   )
   .refine(
     (entries): entries is string[] => !entries.includes(undefined),
-    refuse('host names, addresses or *.example.com for subdomains, separated by commas, without a scheme or a port'),
+    refuseValue(
+      'host names, addresses or *.example.com for subdomains, separated by commas, without a scheme or a port',
+    ),
   )
 
 /** The abbreviations that are names of the IANA list. */
@@ -139,7 +141,7 @@ function isTimeZone(text: string): boolean {
 /** A name that means the same zone to PostgreSQL and to Intl. */
 export const timeZone = z
   .string()
-  .refine(isTimeZone, refuse('a time zone name of the IANA list, such as UTC or America/Chicago'))
+  .refine(isTimeZone, refuseValue('a time zone name of the IANA list, such as UTC or America/Chicago'))
   .transform((text) => linkedZones[text.toUpperCase()] ?? text)
 
 const isTaken = (read: () => unknown): boolean => {
@@ -156,14 +158,14 @@ export const certificatePem = z
   .string()
   .refine(
     (text) => isTaken(() => new X509Certificate(text)),
-    refuse('a certificate in PEM, from -----BEGIN CERTIFICATE----- on'),
+    refuseValue('a certificate in PEM, from -----BEGIN CERTIFICATE----- on'),
   )
 
 export const privateKeyPem = z
   .string()
   .refine(
     (text) => isTaken(() => createPrivateKey(text)),
-    refuse('a private key in PEM without a passphrase, from -----BEGIN PRIVATE KEY----- on'),
+    refuseValue('a private key in PEM without a passphrase, from -----BEGIN PRIVATE KEY----- on'),
   )
 
 /** 256 bits, in base64 or base64url. */
@@ -171,6 +173,6 @@ export const secretKey = z
   .string()
   .regex(
     /^(?:[A-Za-z0-9+/]{43}=|[A-Za-z0-9_-]{43}=?)$/,
-    refuse('32 bytes in base64, as `openssl rand -base64 32` prints them'),
+    refuseValue('32 bytes in base64, as `openssl rand -base64 32` prints them'),
   )
   .transform((text) => Buffer.from(text, 'base64'))

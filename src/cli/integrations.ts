@@ -1,5 +1,5 @@
 /** The API keys of automation platforms, and the hooks that these registered. */
-import { answerOf, formatCount, shortId } from '../base/amounts.ts'
+import { formatCount, formatStatus, shortId } from '../base/amounts.ts'
 import { usageError } from '../base/errors.ts'
 import { hookRulesOf } from '../integrations/hook-address.ts'
 import { sendHookRemovals } from '../integrations/hook-http.ts'
@@ -122,7 +122,7 @@ function describeLast({ lastAt, lastStatus, offSince }: ListedHook): string {
   if (offSince !== null) return `${day(offSince)} ${paint('red', 'switched off')}`
   if (lastAt === null) return paint('dim', 'none yet')
   const isGood = lastStatus !== null && lastStatus >= 200 && lastStatus < 300
-  return `${day(lastAt)} ${paint(isGood ? 'green' : 'red', answerOf(lastStatus))}`
+  return `${day(lastAt)} ${paint(isGood ? 'green' : 'red', formatStatus(lastStatus))}`
 }
 
 const describeMissed = ({ abandoned, dropped }: ListedHook): string =>

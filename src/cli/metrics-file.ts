@@ -6,7 +6,7 @@ import { messageOf } from '../base/errors.ts'
 import { Durations, Exposition } from '../base/exposition.ts'
 import { readSmallFile } from '../base/small-file.ts'
 import type { CommandIo } from './command-io.ts'
-import { openFile } from './out-file.ts'
+import { openForOutput } from './out-file.ts'
 
 /** How often the file is written while a run goes on. */
 const updateMs = 30_000
@@ -98,7 +98,7 @@ export function keepMetricsFile(
   const figures = new RunFigures(prefix, command, readBefore(file))
   const write = (exitCode?: number) => {
     // another user collects it
-    const out = openFile(io, file, { name: `--metrics-file ${file}`, mode: 0o644 })
+    const out = openForOutput(io, file, { name: `--metrics-file ${file}`, mode: 0o644 })
     out.put(figures.render(io.nowMs(), exitCode))
     out.finish()
   }

@@ -49,7 +49,7 @@ const explain = (name: string, error: unknown) =>
   `${name} cannot be written: ${reasons[codeOf(error) ?? ''] ?? messageOf(error)}.`
 
 /** `name`: what was to be written, as the operator named it. */
-export const refuse = (name: string, error: unknown) =>
+export const refuseFile = (name: string, error: unknown) =>
   usageError(explain(name, error), 'Name a file in a folder that you may write to.')
 
 const anothers = () => new Error('what it leads to belongs to another user')
@@ -90,7 +90,7 @@ function findFile(path: string): Stats | undefined {
  * `name`: the option and its value, if the file is named by one. `mode`: who may read it; without it only its owner. Throws `usage` if no
  * file can be written.
  */
-export function openFile(
+export function openForOutput(
   io: Pick<CommandIo, 'onExit'>,
   path: string,
   { name = path, mode = 0o600 }: { name?: string; mode?: number } = {},
@@ -103,7 +103,7 @@ export function openFile(
     temporary = findFile(path)?.isCharacterDevice() ? undefined : beside
     descriptor = temporary === undefined ? openDevice(path) : openSync(temporary, 'wx', 0o600)
   } catch (error) {
-    throw refuse(name, error)
+    throw refuseFile(name, error)
   }
   const close = () => {
     if (descriptor !== undefined) closeSync(descriptor)
@@ -142,7 +142,7 @@ export function openFile(
 
 /** The same, but - is standard output, unless that is for JSON. */
 export function openOutFile(io: CommandIo, path: string, name = path): OutFile {
-  if (path !== '-') return openFile(io, path, { name })
+  if (path !== '-') return openForOutput(io, path, { name })
   if (io.out.isJson) throw usageError(`${name} and --json exclude each other: both want standard output.`)
   return { put: (chunk) => io.out.write(chunk), finish() {}, discard() {} }
 }

@@ -1,7 +1,7 @@
 /** For developers of a receiver: sends made-up deliveries to it, and grades its answers. */
 import { plural, seconds } from '../base/amounts.ts'
 import { usageError } from '../base/errors.ts'
-import { type CheckLine, planned, runProbe, type SummaryLine } from '../receiver-kit/probe/run-probe.ts'
+import { type CheckLine, type ProbeSummaryLine, planned, runProbe } from '../receiver-kit/probe/run-probe.ts'
 import { openVault } from '../secrets/vault.ts'
 import { findReceiverKey } from '../users/users.ts'
 import { agrees, canAsk } from './ask.ts'
@@ -84,7 +84,7 @@ const verdicts = {
   fail: 'it is not ready for deliveries',
 } as const
 
-async function writeSummary(io: CommandIo, summary: SummaryLine): Promise<void> {
+async function writeSummary(io: CommandIo, summary: ProbeSummaryLine): Promise<void> {
   const { grade, checks, passed, warned, failed, notVisible, requests, probe: id } = summary
   await io.out.line('')
   await io.out.facts([

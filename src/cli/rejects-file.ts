@@ -5,7 +5,7 @@ import { isOwnFile } from '../base/owners.ts'
 import { type Encode, encoderOf } from '../records/encode.ts'
 import type { Rejected } from '../records/import-each.ts'
 import type { CommandIo } from './command-io.ts'
-import { checkLinks, type OutFile, openFile, refuse } from './out-file.ts'
+import { checkLinks, type OutFile, openForOutput, refuseFile } from './out-file.ts'
 
 /** The rejected records in the encoding of their file; those of CSV under their header, so that they can be mended and imported. */
 class RejectsFile {
@@ -95,8 +95,8 @@ export function openRejects(io: CommandIo, path: string, inputs: Inputs): Reject
   try {
     target = findRejects(path, inputs)
   } catch (error) {
-    throw error instanceof LeadpushError ? error : refuse(name, error)
+    throw error instanceof LeadpushError ? error : refuseFile(name, error)
   }
   // a new file: users who may read the old one, or have it open, see nothing of this one
-  return new RejectsFile(openFile(io, target, { name }))
+  return new RejectsFile(openForOutput(io, target, { name }))
 }

@@ -1,7 +1,7 @@
 /** A table that rows are copied into, as one list of its columns: the name, the type and the writer of each stand together. */
 import type { CopyRows } from './copy.ts'
 
-export interface Column<Row> {
+export interface StagedColumn<Row> {
   name: string
   type: string
   write(rows: CopyRows, row: Row): void
@@ -15,8 +15,8 @@ export interface StagedTable<Row> {
   add(rows: CopyRows, row: Row): void
 }
 
-export function stagedTable<Row>(name: string, columns: readonly Column<Row>[]): StagedTable<Row> {
-  const list = (show: (column: Column<Row>) => string) => `${name} (${columns.map(show).join(', ')})`
+export function stagedTable<Row>(name: string, columns: readonly StagedColumn<Row>[]): StagedTable<Row> {
+  const list = (show: (column: StagedColumn<Row>) => string) => `${name} (${columns.map(show).join(', ')})`
   return {
     definition: list((column) => `${column.name} ${column.type}`),
     target: list((column) => column.name),

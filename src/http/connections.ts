@@ -5,7 +5,7 @@ import { buildConnector, Client, type Dispatcher, EnvHttpProxyAgent } from 'undi
 import { buildSecureContext, type ClientCertificate } from '../base/client-certificate.ts'
 import type { Proxies } from '../base/config.ts'
 import { packageVersion } from '../base/package-root.ts'
-import { type ExchangeSlot, Unreached } from './exchange.ts'
+import { type ExchangeSlot, NoConnection } from './exchange.ts'
 import { findProxy } from './reach.ts'
 import { passOverContinue } from './undici.ts'
 
@@ -71,7 +71,7 @@ function buildSlot(
       pipelining: 1,
       connect: (peer, callback) =>
         connect(peer, (error, socket) => {
-          if (error) return callback(new Unreached('not connected', { cause: error }), null)
+          if (error) return callback(new NoConnection('not connected', { cause: error }), null)
           slot.socket = socket as Socket
           slot.used = false
           slot.awaitsAnswer = false

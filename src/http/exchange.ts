@@ -37,7 +37,7 @@ export interface HttpNoAnswer {
 export type HttpOutcome = HttpAnswer | HttpNoAnswer
 
 /** Wraps the error of a failed connection: undici would connect again at once, without end, on some of its own errors. */
-export class Unreached extends Error {}
+export class NoConnection extends Error {}
 
 const over = new Error('over')
 
@@ -151,7 +151,7 @@ export class Exchange {
     // UND_ERR_RES_CONTENT_LENGTH_MISMATCH
     if (this.status === 204 || this.status === 304) this.answer()
     else if (this.isProxyRefusal(error)) this.answer()
-    else if (error instanceof Unreached) this.fail(codeOf(error.cause), error)
+    else if (error instanceof NoConnection) this.fail(codeOf(error.cause), error)
     else if (this.controller || this.begunAnew || !this.slot.socket?.errored) this.fail(codeOf(error), error)
     else {
       this.begunAnew = true
@@ -196,7 +196,7 @@ export class Exchange {
 
   private fail(code: string | undefined, error?: Error): void {
     const stage = this.status > 0 ? 'response' : this.controller ? 'request' : 'connect'
-    const cause = error instanceof Unreached ? error.cause : error
+    const cause = error instanceof NoConnection ? error.cause : error
     const text = describeTrouble(stage, code, cause)
     const atProxy = this.slot.isProxied && isProxyAway(stage, code)
     this.finish({

@@ -24,7 +24,7 @@ import { type MergeOptions, mergeLeads } from './merge.ts'
 import type { ReadOptions } from './pick-fields.ts'
 import { findNearSources, recordPresent, type SourceOptions } from './sources.ts'
 import { type StageOptions, stageLeads } from './stage.ts'
-import { createStagingTables, presentLeads } from './staging-tables.ts'
+import { createLeadStaging, presentLeads } from './staging-tables.ts'
 import { findUnplaced } from './unplaced.ts'
 
 export const leadFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']
@@ -129,7 +129,7 @@ export async function importLeads(
   const unreadable = new UnreadableValues()
   const outcome = await importFiles<LeadCounts, ImportedLeads>(opened, found, options, {
     none: nothing,
-    createTables: createStagingTables,
+    createTables: createLeadStaging,
     async importFile(connection, file, onRejected) {
       const imported = await stageAndMerge(connection, file, importing, onRejected)
       if (source && !source.complete) await recordPresent(connection, source)

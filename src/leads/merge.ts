@@ -15,7 +15,7 @@ import { contactColumns } from './contacts.ts'
 import { dropErased, findHitsAmong } from './erasures.ts'
 import { houseKey } from './house.ts'
 import { type Lead, mergeLead, priceField, readLead, requiredFields, serialiseKept, serialiseLead } from './lead.ts'
-import { decidedFields, findSourceId, noteNamed, notePresent, noteRejected } from './sources.ts'
+import { decidedFields, findSourceId, noteNamedListings, notePresent, noteRejected } from './sources.ts'
 import { type MergedRecord, mergedLeads } from './staged-leads.ts'
 import { dropErasedUnread } from './unread-contacts.ts'
 
@@ -285,7 +285,7 @@ export async function mergeLeads(connection: Connection, options: MergeOptions):
   const onPage =
     onUnnamed &&
     (async (page: readonly StagedReject[]) =>
-      onUnnamed(await countUnnamed(page, 'url', (hrefs) => noteNamed(connection, hrefs))))
+      onUnnamed(await countUnnamed(page, 'url', (hrefs) => noteNamedListings(connection, hrefs))))
   const reject = { table: 'staged_leads', key: 'href_sha256', onRejected, onPage }
   const repeated = await dropRepeated(connection)
   const findErased = (rejects: readonly { raw: Buffer }[]) => findHitsAmong(connection, rejects)

@@ -4,7 +4,7 @@
  */
 import { spellOut } from '../base/printable.ts'
 import { ColumnSampler } from '../records/column-samples.ts'
-import { foldName } from '../records/columns.ts'
+import { foldColumnName } from '../records/columns.ts'
 import type { Lack } from '../records/lack.ts'
 import { looksLikeRecord, noHeader } from '../records/looks-like-record.ts'
 import type { RecordPage } from '../records/read-records.ts'
@@ -54,12 +54,12 @@ export class NeededFields {
   }
 
   private sourceOf(field: LeadField): string {
-    return foldName(this.map.get(field)?.column ?? field)
+    return foldColumnName(this.map.get(field)?.column ?? field)
   }
 
   private hasColumn(field: LeadField): boolean {
     const source = this.sourceOf(field)
-    return this.sampler.names.some((name) => foldName(name) === source)
+    return this.sampler.names.some((name) => foldColumnName(name) === source)
   }
 
   /**
@@ -120,7 +120,7 @@ export class NeededFields {
   }
 
   private looksLikeUsers(): boolean {
-    const names = new Set(this.sampler.names.map(foldName))
+    const names = new Set(this.sampler.names.map(foldColumnName))
     const isOfUser = (name: string) => name === 'queries' || /key$/.test(name)
     return names.has('email') && [...names].some(isOfUser) && !this.hasColumn('href')
   }

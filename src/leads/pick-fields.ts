@@ -3,17 +3,17 @@
  * counts columns that are no field of a lead. `read-value.ts` reads the values.
  */
 import { LeadpushError } from '../base/errors.ts'
-import { FoldedNames, findTwice, foldName, refuseOtherHeader, renameOne, valueAt } from '../records/columns.ts'
+import { FoldedNames, findTwice, foldColumnName, refuseOtherHeader, renameOne, valueAt } from '../records/columns.ts'
 import { describeUnmet, refuseLacking } from '../records/field-map.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord } from '../records/looks-like-record.ts'
-import { type CsvHeader, findDoubtful, findDoubtfulKey, hasTwice, type ReadRecord } from '../records/record.ts'
+import { type CsvHeader, findDoubtfulKey, findShifted, hasTwice, type ReadRecord } from '../records/record.ts'
 import { missing } from '../records/staged-rejects.ts'
 import type { LeadMap } from './field-map.ts'
 import { hrefSchema, importedHrefSchema, type LeadField, type LeadPatch, leadFields } from './lead.ts'
 import { isPlaceholder, Placeholders } from './placeholders.ts'
 import { describeUnreadable, readValue, showValue, type UnreadableValue, unreadable } from './read-value.ts'
-import { findKey, isTaken, leadFieldOf, refuseUnknown } from './record-filter.ts'
+import { findField, isTaken, leadFieldOf, refuseUnknown } from './record-filter.ts'
 import type { Condition } from './where.ts'
 
 /** How the values of a file are read. */
@@ -30,7 +30,7 @@ export interface ReadOptions {
 function targetsOf(map: LeadMap): Map<string, LeadField[]> {
   const targets = new Map<string, LeadField[]>()
   for (const { name } of leadFields) {
-    const source = foldName(map.get(name)?.column ?? name)
+    const source = foldColumnName(map.get(name)?.column ?? name)
     targets.set(source, [...(targets.get(source) ?? []), name])
   }
   return targets
@@ -94,7 +94,7 @@ export class FieldPicker {
     this.roots = new Set(this.paths.map(({ steps }) => steps[0]))
     this.unseen = new Set(where.filter((condition) => leadFieldOf(condition) === undefined))
     this.unmet = new Set(map.keys())
-    this.hrefColumn = foldName(map.get('href')?.column ?? 'href')
+    this.hrefColumn = foldColumnName(map.get('href')?.column ?? 'href')
     this.nulls = nulls
     this.strict = strict
   }
@@ -106,11 +106,11 @@ export class FieldPicker {
   setHeader(header: CsvHeader): void {
     if (this.header === header) return
     this.header = header
-    const names = header.names.map(foldName)
+    const names = header.names.map(foldColumnName)
     const shown = looksLikeRecord(header.names) ? [] : header.names
     refuseLacking(this.map, header.names, shown)
     for (const condition of this.unseen) {
-      const place = names.indexOf(foldName(condition.field))
+      const place = names.indexOf(foldColumnName(condition.field))
       if (place < 0) refuseUnknown(condition, shown)
       this.places.set(condition, place)
     }
@@ -176,7 +176,7 @@ export class FieldPicker {
   private findHref({ doubtfulCells, raw }: ReadRecord): string | undefined {
     const read = (text: string) => hrefSchema.safeParse(text).data
     if (!doubtfulCells) return findDoubtfulKey(raw, this.hrefColumn, read)
-    return findDoubtful(doubtfulCells, { at: this.placeOf('href'), columns: this.columns.length }, read)
+    return findShifted(doubtfulCells, { at: this.placeOf('href'), columns: this.columns.length }, read)
   }
 
   private isTaken(patch: Record<string, unknown>, { cells, value }: ReadRecord): boolean {
@@ -184,7 +184,7 @@ export class FieldPicker {
     const columns = new Map<Condition, unknown>()
     for (const condition of this.where) {
       const found =
-        leadFieldOf(condition) === undefined ? findKey(value as Record<string, unknown>, condition.field) : undefined
+        leadFieldOf(condition) === undefined ? findField(value as Record<string, unknown>, condition.field) : undefined
       if (!found) continue
       this.unseen.delete(condition)
       columns.set(condition, found.value)

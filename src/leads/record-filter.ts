@@ -1,15 +1,15 @@
 /** `--where` of an import (contract 4.18): a condition is on a field of a lead, or else on a column of the file. */
 import { LeadpushError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
-import { foldName, valueAt } from '../records/columns.ts'
+import { foldColumnName, valueAt } from '../records/columns.ts'
 import { type LeadField, leadFields } from './lead.ts'
 import { isNumberField, textOfObject } from './read-value.ts'
 import { type Condition, holds } from './where.ts'
 
-const fieldsByName = new Map(leadFields.map(({ name }) => [foldName(name), name as LeadField]))
+const fieldsByName = new Map(leadFields.map(({ name }) => [foldColumnName(name), name as LeadField]))
 
 /** The field of a lead that a condition is on; undefined for a column. */
-export const leadFieldOf = ({ field }: Condition): LeadField | undefined => fieldsByName.get(foldName(field))
+export const leadFieldOf = ({ field }: Condition): LeadField | undefined => fieldsByName.get(foldColumnName(field))
 
 const textOf = (value: unknown): string =>
   value === undefined || value === null ? '' : typeof value === 'object' ? textOfObject(value) : String(value)
@@ -29,10 +29,10 @@ export const isTaken = (
   })
 
 /** The value of a key of a JSON record: its own, without regard to case, or one below. Undefined if there is no such value. */
-export function findKey(record: Readonly<Record<string, unknown>>, name: string): { value: unknown } | undefined {
+export function findField(record: Readonly<Record<string, unknown>>, name: string): { value: unknown } | undefined {
   if (Object.hasOwn(record, name)) return { value: record[name] }
-  const folded = foldName(name)
-  for (const key of Object.keys(record)) if (foldName(key) === folded) return { value: record[key] }
+  const folded = foldColumnName(name)
+  for (const key of Object.keys(record)) if (foldColumnName(key) === folded) return { value: record[key] }
   const value = name.includes('.') ? valueAt(record, name.split('.')) : undefined
   return value === undefined ? undefined : { value }
 }

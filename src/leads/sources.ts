@@ -46,7 +46,7 @@ export async function noteRejected(connection: Connection): Promise<void> {
 }
 
 /** Keeps those of `hrefs`, found in the raw text of rejected records, that a listing has, and returns their places among them. */
-export async function noteNamed(connection: Connection, hrefs: readonly string[]): Promise<number[]> {
+export async function noteNamedListings(connection: Connection, hrefs: readonly string[]): Promise<number[]> {
   const { rows } = await connection.query<{ place: number }>(
     `with known as materialized (
        select place, l.href_sha256 from unnest($1::text[]) with ordinality named (href, place)

@@ -1,7 +1,7 @@
 /** The rows that an import stages, a column at a time: the records of a file, and what merging makes of those that change. */
 import { hash } from 'node:crypto'
 import type { CopyRows } from '../db/copy.ts'
-import { type Column, stagedTable } from '../db/staged-table.ts'
+import { type StagedColumn, stagedTable } from '../db/staged-table.ts'
 import { type Problem, serialiseProblem } from '../records/staged-rejects.ts'
 import { contactColumns } from './contacts.ts'
 import { serialiseUnread } from './examples.ts'
@@ -31,7 +31,7 @@ export const hashOf = ({ json, kept }: { json: string; kept?: StoredJson['kept']
 export const hashOfStored = (json: string, kept: string) =>
   `sha256(convert_to(${json} || coalesce(${kept}, ''), 'UTF8'))`
 
-const leadColumns: readonly Column<LeadRow>[] = [
+const leadColumns: readonly StagedColumn<LeadRow>[] = [
   { name: 'postal_key', type: 'text', write: (rows, { postalKey }) => rows.text(postalKey) },
   { name: 'city_key', type: 'text', write: (rows, { cityKey }) => rows.text(cityKey) },
   { name: 'json', type: 'text', write: (rows, { json }) => rows.text(json) },

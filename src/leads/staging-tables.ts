@@ -25,6 +25,6 @@ const statements = `
   create temp table rejected_hrefs (href_sha256 bytea not null, is_own boolean not null) on commit drop;
   create temp table ${presentLeads} (lead_id bigint not null, given integer not null) on commit drop`
 
-export async function createStagingTables(connection: Connection): Promise<void> {
+export async function createLeadStaging(connection: Connection): Promise<void> {
   await connection.query(statements)
 }

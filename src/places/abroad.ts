@@ -2,7 +2,7 @@
  * Which listings lie abroad (contract 4.18): outside of the United States, its territories and Canada, whose postal codes are all that
  * leadpush knows. Many countries have codes that look alike: 10115 is in Berlin and in New York.
  */
-import { foldName } from './fold.ts'
+import { foldPlaceName } from './fold.ts'
 import { findStateCode } from './states.ts'
 
 const words = (text: string) => text.split(/\s+/)
@@ -38,10 +38,10 @@ function buildForeign(): ReadonlySet<string> {
     const names = new Intl.DisplayNames(language, { type: 'region', fallback: 'none' })
     return codes.flatMap((code) => {
       const name = names.of(code.toUpperCase())
-      return name === undefined ? [] : [code, foldName(name)]
+      return name === undefined ? [] : [code, foldPlaceName(name)]
     })
   })
-  return new Set([...named, ...threeLetters, ...otherNames.map(foldName)])
+  return new Set([...named, ...threeLetters, ...otherNames.map(foldPlaceName)])
 }
 
 /** What a country's code may have between its letters. */
@@ -55,6 +55,6 @@ export function isAbroad(country: string | null | undefined, state?: string | nu
   if (home.has(code) || code === state?.replace(dots, '').toLowerCase()) return false
   foreign ??= buildForeign()
   if (code.length <= 3) return foreign.has(code)
-  const name = foldName(country)
+  const name = foldPlaceName(country)
   return foreign.has(name) && findStateCode(name) === undefined
 }

@@ -35,7 +35,7 @@ const plain = /^[A-Za-z ]*$/
 const shortForm = /^ ?[nsew] |(?:^| )(?:ste?|[fm]t|hts|spgs|bch|jct|twp)(?: |$)/
 
 /** `St. Louis` and `Saint Louis`, `O'Fallon` and `O Fallon`, `Mayagüez` and `Mayaguez` fold to the same text. */
-export function foldName(text: string): string {
+export function foldPlaceName(text: string): string {
   if (plain.test(text)) {
     // a fast path for most of the forty thousand names that are read
     const lower = text.toLowerCase()
@@ -51,7 +51,7 @@ export function foldName(text: string): string {
 }
 
 /** A name within its state. */
-export const nameKey = (state: string, name: string): string => `${state} ${foldName(name)}`
+export const nameKey = (state: string, name: string): string => `${state} ${foldPlaceName(name)}`
 
 /** What `Township of Ewing`, `Ewing Twp.` and `The Woodlands` have around their name. */
 const kind =

@@ -1,5 +1,5 @@
 /** The codes and names of the states and territories of the United States and the provinces of Canada. */
-import { foldName } from './fold.ts'
+import { foldPlaceName } from './fold.ts'
 
 const names: Readonly<Record<string, string>> = {
   AL: 'Alabama', AK: 'Alaska', AZ: 'Arizona', AR: 'Arkansas', CA: 'California', CO: 'Colorado', CT: 'Connecticut',
@@ -28,14 +28,14 @@ const otherNames: Readonly<Record<string, string>> = {
 }
 
 const codeOfName: ReadonlyMap<string, string> = new Map([
-  ...Object.keys(names).map((code) => [foldName(code), code] as const),
-  ...Object.entries(names).map(([code, name]) => [foldName(name), code] as const),
-  ...Object.entries(otherNames).map(([name, code]) => [foldName(name), code] as const),
+  ...Object.keys(names).map((code) => [foldPlaceName(code), code] as const),
+  ...Object.entries(names).map(([code, name]) => [foldPlaceName(name), code] as const),
+  ...Object.entries(otherNames).map(([name, code]) => [foldPlaceName(name), code] as const),
 ])
 
 /** The code of a state given by its code or its name, in any spelling; undefined for anything else. */
 export function findStateCode(text: string): string | undefined {
-  return codeOfName.get(foldName(text))
+  return codeOfName.get(foldPlaceName(text))
 }
 
 /** `Texas` for `TX`; undefined for an unknown code. */

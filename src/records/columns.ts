@@ -1,7 +1,7 @@
 /** Names of columns as people compare them (contract 4.18): trimmed, without regard to case; `a.b` reads a key within another. */
 import { LeadpushError } from '../base/errors.ts'
 
-export const foldName = (name: string): string => name.trim().toLowerCase()
+export const foldColumnName = (name: string): string => name.trim().toLowerCase()
 
 /** So many spellings of names are remembered: a file of JSON may have any number of keys. */
 const spellingsMax = 10_000
@@ -19,7 +19,7 @@ export class FoldedNames<T> {
   get(name: string): T | undefined {
     const known = this.bySpelling.get(name)
     if (known !== undefined || this.bySpelling.has(name)) return known
-    const found = this.byName.get(foldName(name))
+    const found = this.byName.get(foldColumnName(name))
     if (this.bySpelling.size < spellingsMax) this.bySpelling.set(name, found)
     return found
   }
@@ -42,7 +42,7 @@ export function valueAt(value: unknown, steps: readonly string[]): unknown {
 export function findTwice(names: readonly string[]): string | undefined {
   const places = new Map<string, number>()
   for (const [at, name] of names.entries()) {
-    const folded = foldName(name)
+    const folded = foldColumnName(name)
     const earlier = places.get(folded)
     if (earlier !== undefined) {
       const other = names[earlier] === name ? '' : ` (as ${names[earlier]})`
@@ -66,9 +66,9 @@ export function refuseOtherHeader(
   cells: readonly string[],
   { key, fields, line }: { key: string; fields: readonly string[]; line: number },
 ): void {
-  const folded = cells.map(foldName)
-  if (!folded.includes(key) || folded.every((cell, at) => cell === foldName(names[at] ?? ''))) return
-  const known = new Set([...names, ...fields].map(foldName).filter((name) => name !== ''))
+  const folded = cells.map(foldColumnName)
+  if (!folded.includes(key) || folded.every((cell, at) => cell === foldColumnName(names[at] ?? ''))) return
+  const known = new Set([...names, ...fields].map(foldColumnName).filter((name) => name !== ''))
   if (2 * folded.filter((cell) => known.has(cell)).length < cells.length) return
   throw new LeadpushError('failed', `its line ${line} is another header: it is several files put together`, {
     hint: 'Import each of them by itself.',

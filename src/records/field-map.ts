@@ -2,7 +2,7 @@
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
 import { readSmallFile } from '../base/small-file.ts'
-import { foldName } from './columns.ts'
+import { foldColumnName } from './columns.ts'
 
 /** Where a field is read from, and who says so: `--map`, or a line of a map file such as `mls.map:3`. */
 export interface MappedColumn {
@@ -108,9 +108,9 @@ export function readFiledOptions<Name extends string>(name: string, allowed: rea
  * that the message may show.
  */
 export function refuseLacking(map: FieldMap, header: readonly string[], shown: readonly string[]): void {
-  const names = header.map(foldName)
+  const names = header.map(foldColumnName)
   for (const [field, { column, told }] of map) {
-    if (names.includes(foldName(column))) continue
+    if (names.includes(foldColumnName(column))) continue
     const message = `its header has no column ${column}, which ${told} reads ${field} from`
     throw new LeadpushError('failed', `${message}${didYouMean(column, shown)}`)
   }

@@ -29,7 +29,7 @@ export interface ReadRecord {
  * What stands in column `at` of `columns`, as `read` takes it: a cell that is too many or too few may stand before it or behind it, so
  * cells are counted from both ends. Undefined where `read` takes neither.
  */
-export function findDoubtful<T>(
+export function findShifted<T>(
   cells: readonly string[],
   { at, columns }: { at: number; columns: number },
   read: (cell: string) => T | undefined,

@@ -4,7 +4,7 @@
  */
 import { LeadpushError } from '../base/errors.ts'
 import { columnsMax, recordBytesMax } from '../base/limits.ts'
-import { foldName } from './columns.ts'
+import { foldColumnName } from './columns.ts'
 import { type Cut, cutCells, cutRecord } from './csv-cells.ts'
 import {
   badRecord,
@@ -73,7 +73,7 @@ export class CsvSplitter implements Splitter {
   /** `separator` is one ASCII character; `identity` names the columns of URLs or e-mail addresses that tell records apart. */
   constructor(separator = ',', identity: readonly string[] = []) {
     this.separator = separator
-    this.identity = new Set(identity.map(foldName))
+    this.identity = new Set(identity.map(foldColumnName))
   }
 
   push(chunk: Buffer): ReadRecord[] {
@@ -311,7 +311,7 @@ export class CsvSplitter implements Splitter {
     if (!this.header) {
       if (line === 1 && separatorLine.test(raw.toString('latin1'))) return
       this.header = readHeader(raw, text, cut)
-      const names = this.header.names.map(foldName)
+      const names = this.header.names.map(foldColumnName)
       const named = [...names.keys()].filter((at) => this.identity.has(names[at] ?? ''))
       this.keys = named.length > 0 ? named : [...names.keys()]
       return

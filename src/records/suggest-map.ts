@@ -1,7 +1,7 @@
 /** Which columns of a file are likely which fields: by their names, by spelling, and by their values (contract 4.18). */
 import { spellingDistance } from '../base/nearest.ts'
 import type { ColumnSamples } from './column-samples.ts'
-import { foldName } from './columns.ts'
+import { foldColumnName } from './columns.ts'
 import type { FieldMap } from './field-map.ts'
 
 /** How exports call the fields of a kind of record, and what their values look like. */
@@ -69,14 +69,14 @@ export function suggestMap<Field extends string>(
   map: FieldMap<Field> = new Map(),
   unusable: readonly Field[] = [],
 ): Map<Field, string> {
-  const folded = new Set([...samples.keys()].map(foldName))
-  const sources = vocabulary.fields.map((name) => ({ name, source: foldName(map.get(name)?.column ?? name) }))
+  const folded = new Set([...samples.keys()].map(foldColumnName))
+  const sources = vocabulary.fields.map((name) => ({ name, source: foldColumnName(map.get(name)?.column ?? name) }))
   const used = new Set(sources.map(({ source }) => source))
   const lacking = sources
     .filter(({ name, source }) => !folded.has(source) || unusable.includes(name))
     .map(({ name }) => name)
   const pairs = [...samples].flatMap(([column, values]) =>
-    used.has(foldName(column))
+    used.has(foldColumnName(column))
       ? []
       : lacking.map((field) => ({ field, column, score: score(field, column, values, vocabulary) })),
   )

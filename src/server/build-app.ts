@@ -10,7 +10,7 @@ import { buildHardServer, type HardServer, jsonType } from '../http/hard-server.
 import { isPublicAddress } from '../integrations/hook-address.ts'
 import type { FoundIntegration } from '../integrations/integrations.ts'
 import { addressOf, CallerChecks, type CallerOptions, dropForwardedPorts, plainAddress } from './caller.ts'
-import { buildRefusal, buildUnavailable, Refusal, tooLarge, unknownPath } from './refusal.ts'
+import { bodyTooLarge, buildRefusal, buildUnavailable, Refusal, unknownPath } from './refusal.ts'
 import { Routes, type RoutesContext } from './routes.ts'
 
 /** One answered request, as the log and the metrics get it. */
@@ -148,7 +148,7 @@ function addHooks(app: FastifyInstance, routes: Routes, { onUntrustedProxy }: Ap
 function asRefusal(error: unknown, { onTrouble, onDatabaseAway }: AppOptions): Refusal {
   if (error instanceof Refusal) return error
   const { statusCode = 500, code } = error as FastifyError
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return tooLarge
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return bodyTooLarge
   // includes bodies that broke off
   if (statusCode < 500) return new Refusal(400, 'The request is not valid HTTP.')
   if (!isDatabaseError(error)) {

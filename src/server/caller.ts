@@ -10,7 +10,7 @@ import { databaseAnswerMsMax, requestBodyBytesMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import { type FoundIntegration, findIntegrationByKey } from '../integrations/integrations.ts'
 import { RateLimit } from './rate-limit.ts'
-import { Refusal, tooLarge } from './refusal.ts'
+import { bodyTooLarge, Refusal } from './refusal.ts'
 
 /** The limits of callers, and the listeners of the checks. */
 export interface CallerOptions {
@@ -107,7 +107,7 @@ export class CallerChecks {
         retryAfterSeconds: this.requestsOfKeys.secondsLeft(integration.id),
       })
     }
-    if (Number(request.headers['content-length']) > requestBodyBytesMax) throw tooLarge
+    if (Number(request.headers['content-length']) > requestBodyBytesMax) throw bodyTooLarge
   }
 
   /** Counts a bad request and returns its refusal, or a 429 if other requests have reached the address's limit meanwhile. */

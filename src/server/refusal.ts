@@ -27,7 +27,7 @@ export const unknownPath = new Refusal(
   404,
   'There is nothing at this path: check the address; /openapi.json lists all paths.',
 )
-export const tooLarge = new Refusal(413, `The body is too large: at most ${requestBodyBytesMax} bytes.`)
+export const bodyTooLarge = new Refusal(413, `The body is too large: at most ${requestBodyBytesMax} bytes.`)
 
 /** The body of a refusal, as JSON. */
 export const buildRefusal = (msg: string) => JSON.stringify({ ok: false, msg })

@@ -21,7 +21,7 @@ import type { LostToRenew } from './lost-triggers.ts'
 import { recordHookAnswers, recordTriggers, type TriggerToRecord } from './record-triggers.ts'
 import { buildTriggerRequest, sendTrigger, type TriggerOutcome, type TriggerRequest } from './trigger-attempt.ts'
 import {
-  countLeft,
+  countUnsent,
   findDueHooks,
   findRunStart,
   giveBack,
@@ -126,7 +126,7 @@ export class TriggerLoop {
     while (this.lanes.room < triggersAtOnceMax) await this.sleeper.sleep(lookAgainMs)
     await Promise.allSettled([this.looking, this.recording, this.http.close()])
     if (this.failure !== undefined) throw this.failure
-    const { left, waiting } = await this.on((db) => countLeft(db, { dueUntil, startedAt }, this.context.again))
+    const { left, waiting } = await this.on((db) => countUnsent(db, { dueUntil, startedAt }, this.context.again))
     return { ...this.counts, waiting, left: wasStopped ? left : 0 }
   }
 

@@ -153,7 +153,7 @@ export async function renewAside(db: Database, maxLeadAgeMs: number): Promise<vo
  * Counts due triggers that were not sent. `left`: their hooks have no pause. `waiting`: their hooks got a pause since the run began, or,
  * if they are sent `again` (those of one hook, or all), had one before.
  */
-export async function countLeft(
+export async function countUnsent(
   db: Database,
   { dueUntil, startedAt }: { dueUntil: string; startedAt: string },
   again?: { hookId: string | undefined },

@@ -20,7 +20,7 @@ export async function recordListed(connection: Connection): Promise<void> {
 }
 
 /** Notes those of `emails`, found in the raw text of rejected records, that a user has, and returns their places among them. */
-export async function noteNamed(connection: Connection, emails: readonly string[]): Promise<number[]> {
+export async function noteNamedUsers(connection: Connection, emails: readonly string[]): Promise<number[]> {
   const { rows } = await connection.query<{ place: number }>(
     `with known as materialized (
        select place, u.email from unnest($1::text[]) with ordinality named (email, place)

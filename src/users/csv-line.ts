@@ -3,11 +3,11 @@
  * of the lines with one e-mail. No message holds a receiver key.
  */
 import { LeadpushError } from '../base/errors.ts'
-import { findTwice, foldName, refuseOtherHeader, renameOne } from '../records/columns.ts'
+import { findTwice, foldColumnName, refuseOtherHeader, renameOne } from '../records/columns.ts'
 import { refuseLacking } from '../records/field-map.ts'
 import type { IgnoredFields } from '../records/ignored-fields.ts'
 import { looksLikeRecord, noHeader } from '../records/looks-like-record.ts'
-import { type CsvHeader, findDoubtful } from '../records/record.ts'
+import { type CsvHeader, findShifted } from '../records/record.ts'
 import { suggestMap } from '../records/suggest-map.ts'
 import { type UserColumn, type UserMap, userColumns, userVocabulary } from './field-map.ts'
 import { parseRadius, parseYesOrNo } from './read-text.ts'
@@ -25,7 +25,7 @@ const isHeader = (names: readonly string[]): boolean =>
     (name) => /mail/i.test(name) || suggestMap(userVocabulary, new Map([[name, []]])).size > 0 || isColumn(name),
   )
 
-const isColumn = (name: string) => userColumns.some((column) => foldName(column) === foldName(name))
+const isColumn = (name: string) => userColumns.some((column) => foldColumnName(column) === foldColumnName(name))
 
 /** What is said of a header without an e-mail. */
 export function describeNames(names: readonly string[]): string {
@@ -62,8 +62,10 @@ export class LineParser {
       })
     }
     refuseLacking(this.map, header.names, isHeader(header.names) ? header.names : [])
-    const sources = userColumns.map((column) => [foldName(this.map.get(column)?.column ?? column), column] as const)
-    this.fields = header.names.map((name) => sources.find(([source]) => source === foldName(name))?.[1])
+    const sources = userColumns.map(
+      (column) => [foldColumnName(this.map.get(column)?.column ?? column), column] as const,
+    )
+    this.fields = header.names.map((name) => sources.find(([source]) => source === foldColumnName(name))?.[1])
     if (!this.fields.includes('email')) throw this.withoutEmail(header.names)
     const twice = findTwice(header.names)
     if (twice !== undefined) throw new LeadpushError('failed', twice, { hint: renameOne })
@@ -79,7 +81,7 @@ export class LineParser {
   /** The e-mail of a line that cannot be read, so that it rejects the other lines of its user. */
   findEmail(cells: readonly string[]): string | undefined {
     const place = { at: this.fields.indexOf('email'), columns: this.fields.length }
-    return findDoubtful(cells, place, (cell) => emailSchema.safeParse(cell).data)
+    return findShifted(cells, place, (cell) => emailSchema.safeParse(cell).data)
   }
 
   /** `line` is where they stand. Throws `failed` where they are another header. */

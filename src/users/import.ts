@@ -23,7 +23,7 @@ import { type FoldedRecord, mergeUsers } from './merge.ts'
 import type { UserReadOptions } from './read-user.ts'
 import { findSharedKeys } from './shared-keys.ts'
 import { Resolver, stageUsers } from './stage.ts'
-import { createStagingTables } from './staged-users.ts'
+import { createUserStaging } from './staged-users.ts'
 
 /** The formats of users files. */
 export const userFormats: readonly RecordFormat[] = ['ndjson', 'json', 'csv']
@@ -124,7 +124,7 @@ export async function importUsers(
   const importing = { ...options, resolver, onFolded, onUnnamed }
   const outcome = await importFiles<UserCounts, ImportedUsers>(opened, found, options, {
     none,
-    createTables: createStagingTables,
+    createTables: createUserStaging,
     importFile: (connection, file, onRejected) => stageAndMerge(connection, file, importing, onRejected),
     onImported({ name }, { sharedKeys }) {
       if (sharedKeys) options.onNote?.(`${name}: ${sharedKeys}`)

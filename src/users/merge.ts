@@ -12,7 +12,7 @@ import { type Connection, kyselyOn } from '../db/transaction.ts'
 import { saveSearches } from '../matching/searches.ts'
 import { countUnnamed } from '../records/named-in-raw.ts'
 import { type RejectOptions, rejectFound, rejectStaged, type StagedReject } from '../records/staged-rejects.ts'
-import { noteNamed } from './complete.ts'
+import { noteNamedUsers } from './complete.ts'
 import { dropForgotten } from './forgotten.ts'
 import { type Query, queryHash } from './query.ts'
 import type { Resolver } from './stage.ts'
@@ -253,7 +253,7 @@ export async function mergeUsers(connection: Connection, options: MergeUsersOpti
   const onPage =
     onUnnamed &&
     (async (page: readonly StagedReject[]) =>
-      onUnnamed(await countUnnamed(page, 'email', (emails) => noteNamed(connection, emails))))
+      onUnnamed(await countUnnamed(page, 'email', (emails) => noteNamedUsers(connection, emails))))
   const reject = { table: 'staged_users', key: 'email', onRejected: options.onRejected, onPage }
   const noKey = { path: 'receiverApiKey', message: 'is missing: a new user needs one' }
   // first: no bad record of theirs is told

@@ -2,7 +2,7 @@
 import type { LeadpushError } from '../base/errors.ts'
 import { leadVocabulary } from '../leads/usual-names.ts'
 import { ColumnSampler } from '../records/column-samples.ts'
-import { foldName, valueAt } from '../records/columns.ts'
+import { foldColumnName, valueAt } from '../records/columns.ts'
 import { describeUnmet } from '../records/field-map.ts'
 import { IgnoredFields } from '../records/ignored-fields.ts'
 import { type CommandThatFits, fitting, type Lack, lackError } from '../records/lack.ts'
@@ -88,8 +88,8 @@ export class UserReader {
   private errorOf = (lack: Lack) => lackError(lack, this.commandThatFits)
 
   private hasColumn(field: UserColumn): boolean {
-    const source = foldName(this.map.get(field)?.column ?? field)
-    return this.sampler.names.some((name) => foldName(name) === source)
+    const source = foldColumnName(this.map.get(field)?.column ?? field)
+    return this.sampler.names.some((name) => foldColumnName(name) === source)
   }
 
   private lackOf(field: 'email' | 'receiverApiKey'): Lack {
@@ -122,7 +122,7 @@ export class UserReader {
   private looksLikeListings(fits: ReadonlyMap<UserColumn, string>): boolean {
     if (this.map.size > 0 || this.hasColumn('receiverApiKey') || fits.has('receiverApiKey')) return false
     const { names, samples } = this.sampler
-    return names.some((name) => foldName(name) === 'href') || suggestMap(leadVocabulary, samples).has('href')
+    return names.some((name) => foldColumnName(name) === 'href') || suggestMap(leadVocabulary, samples).has('href')
   }
 
   /** A record of JSON with the fields of the map read from their keys. */
@@ -149,7 +149,7 @@ const textOf = (value: unknown) => (typeof value === 'object' ? JSON.stringify(v
 /** The value of a key in any case, or of one within others as `a.b`; with the key of the record that has it. */
 function findKey(record: Readonly<Record<string, unknown>>, name: string): { key: string; value: unknown } | undefined {
   const keys = Object.keys(record)
-  const key = keys.includes(name) ? name : keys.find((each) => foldName(each) === foldName(name))
+  const key = keys.includes(name) ? name : keys.find((each) => foldColumnName(each) === foldColumnName(name))
   if (key !== undefined) return { key, value: record[key] }
   const steps = name.split('.')
   const value = steps.length > 1 ? valueAt(record, steps) : undefined

@@ -28,7 +28,7 @@ export const stagedUsers =
   'staged_users (n, line, email, receiver_key, subscribed, queries, home_key, raw, problem, folded)'
 
 /** Makes the temporary tables of an import of users. `staged_lines` has the lines of CSV until they are gathered. */
-export async function createStagingTables(connection: Connection): Promise<void> {
+export async function createUserStaging(connection: Connection): Promise<void> {
   await connection.query(`
     create temp table staged_users (
       n integer not null, line bigint not null, email text, receiver_key text, subscribed boolean, queries text[], home_key text,

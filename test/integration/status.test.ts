@@ -8,7 +8,7 @@ import { findInterruptedRuns } from '../../src/deliveries/runs.ts'
 import { sentenceOf } from '../../src/inspect/finding.ts'
 import { findAlarms } from '../../src/inspect/status/alarms.ts'
 import { findConcerns } from '../../src/inspect/status/concerns.ts'
-import { countLeft } from '../../src/inspect/status/missed.ts'
+import { countOwedForLong } from '../../src/inspect/status/missed.ts'
 import { findStuck } from '../../src/inspect/status/not-delivered.ts'
 import { findLastRuns, findStatus } from '../../src/inspect/status/status.ts'
 import { findUserDeliveries } from '../../src/inspect/status/user-deliveries.ts'
@@ -326,7 +326,7 @@ test('a process that died while a clock was ahead has left its users as any othe
   `.execute(db)
   const { id: workerId } = await db.selectFrom('workers').select('id').executeTakeFirstOrThrow()
   await writeRun(db, period, { outcome: 'running', workerId, ended: sql`null`, cameToEnd: false })
-  assert.deepEqual(await countLeft(db, period, true), { weekly: 1, others: 0 })
+  assert.deepEqual(await countOwedForLong(db, period, true), { weekly: 1, others: 0 })
 })
 
 test('deliveries that did not arrive are shown by cause; those that a later one made good are only counted', async (t) => {

@@ -118,6 +118,21 @@ test('no files import each other in a circle, not even types', () => {
   assert.deepEqual(findCircle(), [])
 })
 
+// `findSources` was three functions, and `Verdict` three types: whoever looked one up found another.
+test('two files give a name to one thing only; a command of cli/ is named as the work that it calls', () => {
+  const declared =
+    /^export (?:declare |abstract |async )*(?:function\*?|const|let|class|interface|type) ([A-Za-z_]\w*)/gm
+  const filesOf = new Map<string, Set<string>>()
+  for (const file of files.filter((file) => !file.startsWith('cli/')))
+    for (const [, name = ''] of readSource(file).matchAll(declared))
+      filesOf.set(name, (filesOf.get(name) ?? new Set()).add(file))
+  assert.ok(filesOf.size > 1_000, `${filesOf.size} names`)
+  assert.deepEqual(
+    [...filesOf].filter(([, each]) => each.size > 1),
+    [],
+  )
+})
+
 test('ARCHITECTURE.md lists the rooms of push', () => {
   const rows = findTable(readDocument('ARCHITECTURE.md'), 'room of `push/`')
   const told = rows.map(([room = '']) => spansOf(room)[0]?.replace(/\/$/, ''))

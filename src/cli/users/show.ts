@@ -1,6 +1,6 @@
 /** Shows one user with everything except the receiver key: `users show`, and `status --user`. */
 
-import { answerOf, plural, timeFormat } from '../../base/amounts.ts'
+import { formatStatus, plural, timeFormat } from '../../base/amounts.ts'
 import { findUserFacts, type UserFacts } from '../../inspect/user/find-user-facts.ts'
 import { toDeliveryLine } from '../../push/reporter.ts'
 import type { CommandIo } from '../command-io.ts'
@@ -52,7 +52,7 @@ export async function writeUser(io: CommandIo, facts: UserFacts, time: (at: Date
   for (const { id, createdAt, hooks } of integrations) {
     await io.out.line(`  ${id}, made ${time(createdAt)}, ${plural(hooks.length, 'hook')}`)
     for (const { url, lastStatus, lastAt } of hooks) {
-      const last = lastAt === null ? 'no trigger yet' : `${time(lastAt)} ${answerOf(lastStatus)}`
+      const last = lastAt === null ? 'no trigger yet' : `${time(lastAt)} ${formatStatus(lastStatus)}`
       await io.out.line(`    ${url}  ${last}`)
     }
   }

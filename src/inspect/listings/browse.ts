@@ -7,7 +7,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { type Lead, leadFields, readLead } from '../../leads/lead.ts'
-import { findSources } from '../../leads/lead-sources.ts'
+import { findSourcesOf } from '../../leads/lead-sources.ts'
 import { type Condition, holds } from '../../leads/where.ts'
 import { findCounted, isListed, type Live } from '../../matching/listed.ts'
 import { countLeftOut, hasWords } from '../../matching/match.ts'
@@ -96,7 +96,7 @@ async function readLeads(db: Database, rows: readonly Row[]): Promise<ListedLead
         cross join lateral (select seen_at from lead_seen where lead_id = v.lead_id offset 0) s
       order by g.n
     `.execute(db)
-  const sources = await findSources(db, ids)
+  const sources = await findSourcesOf(db, ids)
   return found.map(({ id, json, kept, lastSeenAt }) => ({
     lead: readLead({ json, kept }),
     lastSeenAt,

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { type Lead, type LeadField, leadFields, readLead, type StoredJson } from '../../leads/lead.ts'
-import { findSources } from '../../leads/lead-sources.ts'
+import { findSourcesOf } from '../../leads/lead-sources.ts'
 import { findListing } from '../explain/listing.ts'
 import { findOwners, type Owners } from './owners.ts'
 
@@ -56,7 +56,7 @@ export async function showLead(db: Database, href: string): Promise<ShownLead> {
       select l.postal_key as "postalKey", p.city, p.state, p.country, p.latitude, p.longitude
       from leads l left join postal_codes p on p.code = l.postal_key where l.id = ${leadId}
     `.execute(db)
-  const sources = await findSources(db, [leadId])
+  const sources = await findSourcesOf(db, [leadId])
   const unknown = { postalKey: '', city: null, state: null, country: null, latitude: null, longitude: null }
   return {
     ...{ lead: readLead({ json, kept }), lastSeenAt: seenAt, sources: sources.get(leadId) ?? [], gone, importedAt },

@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import { leftDays, monitoredRunDays } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
-import { countLeft, countWithoutTwoPeriods } from './missed.ts'
+import { countOwedForLong, countWithoutTwoPeriods } from './missed.ts'
 import type { SourceReport } from './sources.ts'
 import type { Status } from './status.ts'
 import { findWithoutLeads, type WithoutLeads } from './without-leads.ts'
@@ -115,7 +115,7 @@ export async function findConcerns(db: Database, status: Seen, settings: Concern
   const { period, seenSince, held, owed } = status
   const before = await findPeriodBefore(db, period)
   const [left, users, weekly, hooks, feed] = await Promise.all([
-    countLeft(db, period, owed > 0),
+    countOwedForLong(db, period, owed > 0),
     countWithoutTwoPeriods(db, before, period, owed > 0),
     findWeekly(db),
     findHookConcerns(db),

@@ -58,7 +58,7 @@ async function countForcedLeft(db: Database, period: string): Promise<number> {
  * Users who have been owed a delivery for a day: the `weekly` one of the period, or another (subscription, forced). `isAnyOwed`: whether
  * `status` found any owed user; if not, the users need not be read for the weekly one.
  */
-export async function countLeft(
+export async function countOwedForLong(
   db: Database,
   period: string,
   isAnyOwed: boolean,
@@ -86,7 +86,7 @@ export async function countWithoutTwoPeriods(
  * The periods whose users `countMissed` has to read: those with a push that left users, and the last two of `periods`, in case the
  * database has lost confirmed rows. The period `served`, in which nobody is owed a delivery, is left out.
  */
-export async function findDoubtful(db: Database, periods: readonly string[], served?: string): Promise<string[]> {
+export async function findPeriodsToCount(db: Database, periods: readonly string[], served?: string): Promise<string[]> {
   const { rows } = await sql<{ period: string }>`
     select r.period from runs r where r.period = any (${periods}) and r.period is distinct from ${served ?? null} and ${isOver}
     group by r.period

@@ -18,7 +18,7 @@ export interface SourceReport {
 }
 
 /** All sources by name. One pass over their listings; without sources it costs nothing. */
-export async function findSources(db: Database, seenSince: Date): Promise<SourceReport[]> {
+export async function findSourceReports(db: Database, seenSince: Date): Promise<SourceReport[]> {
   const { rows } = await sql<SourceReport>`
       select o.name as source, o.imported_at as "importedAt", o.completed_at as "completedAt", coalesce(n.live, 0) as live,
         coalesce(n.gone, 0) as gone, coalesce(n.here - n.live, 0) as "tooOld"

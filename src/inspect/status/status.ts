@@ -25,7 +25,7 @@ import {
 import { resumedForcedPass, weeklyPass } from '../../push/whom/pass.ts'
 import type { Troubles } from './advise-on.ts'
 import { countHooksInTrouble, findHooksInTrouble, type HookInTrouble } from './hooks-in-trouble.ts'
-import { findSources, type SourceReport } from './sources.ts'
+import { findSourceReports, type SourceReport } from './sources.ts'
 
 /** What began a run, as an operator knows it: `users subscribe` and `serve` begin subscription pushes. */
 export const runNames: Readonly<Record<RunCommand, string>> = {
@@ -211,7 +211,7 @@ export async function findStatus(db: Database, settings: { timeZone: string; max
       findLost(db),
       findLastRuns(db, 1),
       countHooksInTrouble(db),
-      findSources(db, seenSince),
+      findSourceReports(db, seenSince),
     ])
   return {
     period,

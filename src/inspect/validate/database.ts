@@ -7,9 +7,9 @@ import type { Findings } from '../finding.ts'
 import { checkHooks, type HookCounts, type HookSettings } from './hooks.ts'
 import { checkIntegrations } from './integrations.ts'
 import { checkLeads } from './leads.ts'
-import { checkUsers, type UserCounts } from './users.ts'
+import { type CheckedUsers, checkUsers } from './users.ts'
 
-export interface DatabaseCounts extends UserCounts, HookCounts {
+export interface DatabaseCounts extends CheckedUsers, HookCounts {
   leads: number
 }
 

@@ -5,7 +5,7 @@ import { leadFormats } from '../../leads/import.ts'
 import type { ReadOptions } from '../../leads/pick-fields.ts'
 import { leadVocabulary } from '../../leads/usual-names.ts'
 import { ColumnSampler } from '../../records/column-samples.ts'
-import { foldName } from '../../records/columns.ts'
+import { foldColumnName } from '../../records/columns.ts'
 import { checkReadable, findRecordFile, openFile, type RecordPage, readRecords } from '../../records/read-records.ts'
 import { suggestMap } from '../../records/suggest-map.ts'
 import { type UserMap, userVocabulary } from '../../users/field-map.ts'
@@ -42,8 +42,8 @@ function areUsers(page: RecordPage, { leadMap, userMap }: FileCheckOptions): boo
   if (!leadMap || !userMap) return userMap !== undefined
   const sampler = new ColumnSampler()
   sampler.look(page)
-  const names = new Set(sampler.names.map(foldName))
-  const has = (field: 'href' | 'postalCode') => names.has(foldName(leadMap.get(field)?.column ?? field))
+  const names = new Set(sampler.names.map(foldColumnName))
+  const has = (field: 'href' | 'postalCode') => names.has(foldColumnName(leadMap.get(field)?.column ?? field))
   if (has('href') || suggestMap(leadVocabulary, sampler.samples, leadMap).has('href')) return false
   if (names.has('email')) return !has('postalCode')
   const fits = suggestMap(userVocabulary, sampler.samples)

@@ -23,7 +23,7 @@ interface UserRow {
   subscribed: boolean
 }
 
-export interface UserCounts {
+export interface CheckedUsers {
   users: number
   subscribed: number
   queries: number
@@ -156,7 +156,7 @@ class UserCheck {
 export async function* checkUsers(
   opened: OpenDatabase,
   { places, vault }: { places: Places; vault: Vault },
-  counts: UserCounts,
+  counts: CheckedUsers,
   signal?: AbortSignal,
 ): Findings {
   const check = new QueryCheck(opened.db, places)

@@ -104,7 +104,7 @@ export type Write =
   /** The try, one of `tries` of this trouble, is taken back. */
   | { says: 'taken back'; trouble: Trouble; tries: number; kind: AttemptKind }
 
-export interface Step {
+export interface HealthStep {
   health: Health
   write?: Write
 }
@@ -144,7 +144,7 @@ const neededInARow = ({ suspicions }: Open, rules: Rules) =>
 const isSecondsAlone = ({ firstsLeft, isAnswered }: Open, rules: Rules) =>
   !firstsLeft && !isAnswered && rules.patienceMs > 0
 
-export function step(health: Health, event: Event, now: number, rules: Rules): Step {
+export function step(health: Health, event: Event, now: number, rules: Rules): HealthStep {
   if (event.is === 'row') return { health: learn(health, event, now, rules) }
   if (health.is === 'over') return { health }
   if (health.is === 'trouble') return inTrouble(health, event, now, rules)
@@ -189,7 +189,7 @@ function hear(health: Open, sign: Sign, now: number): Open {
 }
 
 /** A receiver that asks for less, and takes nothing, is given up like one that is down. */
-function lookAtAsking(step: Step, now: number, rules: Rules): Step {
+function lookAtAsking(step: HealthStep, now: number, rules: Rules): HealthStep {
   const { health } = step
   if (health.is !== 'open' || health.askedAt === undefined || rules.patienceMs === 0) return step
   if (now - health.askedAt < rules.patienceMs) return step
@@ -198,7 +198,12 @@ function lookAtAsking(step: Step, now: number, rules: Rules): Step {
 }
 
 /** An attempt ended while no trouble is known. */
-function count(health: Open, { attempt, sign, drawn }: Event & { is: 'outcome' }, now: number, rules: Rules): Step {
+function count(
+  health: Open,
+  { attempt, sign, drawn }: Event & { is: 'outcome' },
+  now: number,
+  rules: Rules,
+): HealthStep {
   const { alike, firstsLeft, stands } = health
   if (sign.is === 'nothing') return { health }
   // it asks for less again
@@ -228,7 +233,7 @@ function count(health: Open, { attempt, sign, drawn }: Event & { is: 'outcome' }
 }
 
 /** Without an answer two lost second attempts are trouble: no first ones can show more. */
-function loseSecond(health: Open, sign: BadSign, now: number): Step {
+function loseSecond(health: Open, sign: BadSign, now: number): HealthStep {
   const lostSeconds = health.lostSeconds + 1
   return lostSeconds >= alikeMin ? enter(sign, lostSeconds, undefined, now) : { health: { ...health, lostSeconds } }
 }
@@ -239,7 +244,7 @@ function mixed(health: Open, rules: Rules): Open {
   return { ...health, ...nothingAlike, isMixed: true, suspicions, firstsLeft: true }
 }
 
-function enter(sign: BadSign, inARow: number, stands: Trouble | undefined, now: number): Step {
+function enter(sign: BadSign, inARow: number, stands: Trouble | undefined, now: number): HealthStep {
   if (sign.is === 'empty') {
     const why = { by: 'answers', inARow, says: sign.says } as const
     return { health: { is: 'over', why }, ...(stands && tellWell) }
@@ -257,7 +262,7 @@ function enter(sign: BadSign, inARow: number, stands: Trouble | undefined, now: 
   return { health: { is: 'trouble', ...found, nextAt, secondAt: now }, write }
 }
 
-function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): Step {
+function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): HealthStep {
   const { trouble, tries, mine, nextAt } = health
   const { pauseMs, secondMs } = troubleRules[trouble.is]
   switch (event.is) {

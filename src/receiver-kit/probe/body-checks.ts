@@ -1,12 +1,12 @@
 /** Checks that a receiver takes deliveries of every size and content that a push may send (contract 4.2, 4.3, 4.10). */
 import { gzipSync } from 'node:zlib'
 import { bodyBytesMax, leadNumberMax, leadsPerQueryMax } from '../../base/limits.ts'
-import { both, type Check, fail, type ProbeContext, pass, warn } from './check.ts'
-import { buildBody, buildBodyOf, buildLongHref, otherQuery, query } from './made-up.ts'
+import { both, fail, type ProbeCheck, type ProbeContext, pass, warn } from './check.ts'
+import { buildBodyOf, buildLongHref, buildMadeUpBody, otherQuery, query } from './made-up.ts'
 import { atOnce } from './sender.ts'
 
 /** A check that one delivery is taken. */
-function taken(check: Omit<Check, 'run'>, build: (context: ProbeContext) => Buffer, advice: string): Check {
+function taken(check: Omit<ProbeCheck, 'run'>, build: (context: ProbeContext) => Buffer, advice: string): ProbeCheck {
   return {
     ...check,
     async run(context) {
@@ -16,18 +16,18 @@ function taken(check: Omit<Check, 'run'>, build: (context: ProbeContext) => Buff
   }
 }
 
-export const example: Check = taken(
+export const example: ProbeCheck = taken(
   {
     name: 'example',
     title: 'An ordinary delivery is taken',
     clause: '4.1',
     sends: 'a delivery with one query and one lead of which all is known',
   },
-  ({ madeUp }) => buildBody([query], [madeUp.lead('example')]),
+  ({ madeUp }) => buildMadeUpBody([query], [madeUp.lead('example')]),
   'Answer a right delivery with a 2xx; nothing else was tried.',
 )
 
-export const bodyChecks: readonly Check[] = [
+export const bodyChecks: readonly ProbeCheck[] = [
   taken(
     {
       name: 'bare-lead',
@@ -35,7 +35,7 @@ export const bodyChecks: readonly Check[] = [
       clause: '4.2',
       sends: 'a lead with null and 0 for all that is optional, and without fullAddress',
     },
-    ({ madeUp }) => buildBody([query], [madeUp.bareLead('bare')]),
+    ({ madeUp }) => buildMadeUpBody([query], [madeUp.bareLead('bare')]),
     'Every field but href and postalCode may be unknown: null, 0, and fullAddress left out.',
   ),
   taken(
@@ -45,7 +45,7 @@ export const bodyChecks: readonly Check[] = [
       clause: '4.3',
       sends: 'a query and an empty list of leads',
     },
-    () => buildBody([query], []),
+    () => buildMadeUpBody([query], []),
     'A user whose queries match nothing gets a delivery with `fsbos` empty.',
   ),
   taken(
@@ -60,7 +60,7 @@ export const bodyChecks: readonly Check[] = [
         'made up: ünïcode 🏡 房子 "quoted" \\ back\nline\u2028line\ttab <b>bold</b> \u0001 %s {{x}} \'; --'
       const href = buildLongHref(madeUp.lead('values').href)
       const numbers = { price: leadNumberMax, bathrooms: 2.25 }
-      return buildBody(
+      return buildMadeUpBody(
         [query],
         [madeUp.lead('values', { href, description, contactName: 'Zoë O’Made-up 🏠', ...numbers })],
       )
@@ -83,7 +83,7 @@ export const bodyChecks: readonly Check[] = [
     clause: '4.17',
     sends: '300 leads of one query, with Content-Encoding: gzip',
     async run({ sender, madeUp }) {
-      const plain = buildBody([query], madeUp.leads('compressed', leadsPerQueryMax))
+      const plain = buildMadeUpBody([query], madeUp.leads('compressed', leadsPerQueryMax))
       const gzipped = gzipSync(plain)
       const saved = `compressing saves ${Math.floor((1 - gzipped.length / plain.length) * 100)} % of these bytes`
       const sent = await sender.send(gzipped, { key: madeUp.newKey(), headers: { 'Content-Encoding': 'gzip' } })
@@ -109,7 +109,7 @@ export const bodyChecks: readonly Check[] = [
     async run({ sender, madeUp }) {
       const sent = await Promise.all(
         Array.from({ length: atOnce }, (_, at) =>
-          sender.send(buildBody([query], [madeUp.lead('shared'), madeUp.lead(`at-once-${at}`)]), {
+          sender.send(buildMadeUpBody([query], [madeUp.lead('shared'), madeUp.lead(`at-once-${at}`)]), {
             key: madeUp.newKey(),
           }),
         ),

@@ -1,16 +1,16 @@
 /** Checks that a repeated key applies nothing twice, and that null erases no value (contract 4.5 to 4.7, 4.10). */
-import { both, type Check, fail, notVisible, type ProbeContext, pass, untold, warn } from './check.ts'
-import { buildBody, query } from './made-up.ts'
-import type { Sent } from './sender.ts'
+import { both, fail, notVisible, type ProbeCheck, type ProbeContext, pass, untold, warn } from './check.ts'
+import { buildMadeUpBody, query } from './made-up.ts'
+import type { SentDelivery } from './sender.ts'
 
-const body = (...leads: object[]) => buildBody([query], leads)
+const body = (...leads: object[]) => buildMadeUpBody([query], leads)
 
 /** Whether the lead that was just sent again is the same as the stored one: this follow-up makes an effect visible. */
-function isUnchanged({ tellsUnchanged }: ProbeContext, { counts }: Sent): boolean | undefined {
+function isUnchanged({ tellsUnchanged }: ProbeContext, { counts }: SentDelivery): boolean | undefined {
   return counts === undefined || !tellsUnchanged ? undefined : counts.new === 0 && counts.changed === 0
 }
 
-export const keyChecks: readonly Check[] = [
+export const keyChecks: readonly ProbeCheck[] = [
   {
     name: 'kept-when-answered',
     title: 'A delivery answered with a 2xx is kept',

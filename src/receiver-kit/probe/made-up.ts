@@ -63,20 +63,20 @@ export function makeUp(): MadeUp {
   }
 }
 
-export function buildBody(queryList: readonly Query[], fsbos: readonly object[]): Buffer {
+export function buildMadeUpBody(queryList: readonly Query[], fsbos: readonly object[]): Buffer {
   return Buffer.from(JSON.stringify({ queryList, fsbos }))
 }
 
 /** A body of exactly `length` bytes: its leads' descriptions are made longer, all about alike. */
 export function buildBodyOf(length: number, queries: readonly Query[], leads: readonly DeliveredLead[]): Buffer {
-  const missing = length - buildBody(queries, leads).length
+  const missing = length - buildMadeUpBody(queries, leads).length
   const each = Math.floor(missing / leads.length)
   const rest = missing - each * leads.length
   const longer = leads.map((lead, at) => ({
     ...lead,
     description: `${lead.description}${' '.padEnd(each + (at < rest ? 1 : 0), 'made up ')}`,
   }))
-  return buildBody(queries, longer)
+  return buildMadeUpBody(queries, longer)
 }
 
 /** The longest allowed href. */

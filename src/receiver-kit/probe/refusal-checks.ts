@@ -1,8 +1,8 @@
 /** Checks that a receiver refuses wrong keys, invalid bodies, and a body beyond the limit (contract 4.1, 4.2). */
 import { leadsPerQueryMax, neverValidReceiverKey } from '../../base/limits.ts'
-import { type Check, fail, judgeRefused, type Verdict, warn } from './check.ts'
-import { buildBody, buildBodyOf, type MadeUp, query } from './made-up.ts'
-import type { SendOptions, Sent } from './sender.ts'
+import { fail, judgeRefused, type ProbeCheck, type ProbeVerdict, warn } from './check.ts'
+import { buildBodyOf, buildMadeUpBody, type MadeUp, query } from './made-up.ts'
+import type { SendOptions, SentDelivery } from './sender.ts'
 
 /** More bytes than any reading of `5 MB` allows. */
 const tooManyBytes = 8_000_000
@@ -14,28 +14,28 @@ interface Wrong extends Partial<SendOptions> {
 
 /** A check that one wrong delivery is refused; `judge` grades the answer. */
 const refused = (
-  check: Omit<Check, 'run'>,
+  check: Omit<ProbeCheck, 'run'>,
   build: (madeUp: MadeUp) => Wrong,
-  judge: (sent: Sent) => Verdict,
-): Check => ({
+  judge: (sent: SentDelivery) => ProbeVerdict,
+): ProbeCheck => ({
   ...check,
   async run({ sender, madeUp }) {
-    const { body = buildBody([query], [madeUp.lead(check.name)]), ...options } = build(madeUp)
+    const { body = buildMadeUpBody([query], [madeUp.lead(check.name)]), ...options } = build(madeUp)
     return judge(await sender.send(body, { key: madeUp.newKey(), ...options }))
   },
 })
 
-const failing = (advice: string) => (sent: Sent) => judgeRefused(sent, fail, advice)
-const warning = (advice: string) => (sent: Sent) => judgeRefused(sent, warn, advice)
+const failing = (advice: string) => (sent: SentDelivery) => judgeRefused(sent, fail, advice)
+const warning = (advice: string) => (sent: SentDelivery) => judgeRefused(sent, warn, advice)
 
 /** Only a 401 or 403 tells the operator that a user's key is wrong. */
-function judgeWrongKey(sent: Sent): Verdict {
+function judgeWrongKey(sent: SentDelivery): ProbeVerdict {
   const advice = 'Answer a key of no user with 401: the operator sees whose key is wrong.'
   const verdict = judgeRefused(sent, fail, advice)
   return verdict.grade === 'pass' && sent.status !== 401 && sent.status !== 403 ? warn(sent, advice) : verdict
 }
 
-export const refusalChecks: readonly Check[] = [
+export const refusalChecks: readonly ProbeCheck[] = [
   refused(
     {
       name: 'wrong-key',
@@ -64,7 +64,7 @@ export const refusalChecks: readonly Check[] = [
       sends: 'the first half of a delivery, as if it were all of it',
     },
     (madeUp) => {
-      const body = buildBody([query], [madeUp.lead('not-json')])
+      const body = buildMadeUpBody([query], [madeUp.lead('not-json')])
       return { body: body.subarray(0, body.length / 2) }
     },
     failing('Answer it with 400, and with a 2xx only to what was read and understood.'),
@@ -78,7 +78,7 @@ export const refusalChecks: readonly Check[] = [
     },
     (madeUp) => {
       const { href: _, ...lead } = madeUp.lead('no-href')
-      return { body: buildBody([query], [lead]) }
+      return { body: buildMadeUpBody([query], [lead]) }
     },
     warning('Answer it with 422, and say what is wrong with it.'),
   ),

@@ -4,13 +4,22 @@
  */
 import { milliseconds, secondsSince } from '../../base/amounts.ts'
 import { bodyChecks, example } from './body-checks.ts'
-import { type Check, fail, type Grade, notVisible, type ProbeContext, pass, type Verdict, warn } from './check.ts'
+import {
+  fail,
+  type Grade,
+  notVisible,
+  type ProbeCheck,
+  type ProbeContext,
+  type ProbeVerdict,
+  pass,
+  warn,
+} from './check.ts'
 import { keyChecks } from './key-checks.ts'
 import { madeUpKey, makeUp } from './made-up.ts'
 import { refusalChecks } from './refusal-checks.ts'
 import { ProbeSender, type SenderOptions } from './sender.ts'
 
-export interface CheckLine extends Verdict {
+export interface CheckLine extends ProbeVerdict {
   type: 'check'
   check: string
   title: string
@@ -19,7 +28,7 @@ export interface CheckLine extends Verdict {
   seconds: number
 }
 
-export interface SummaryLine {
+export interface ProbeSummaryLine {
   type: 'summary'
   /** The worst grade of all checks. */
   grade: Exclude<Grade, 'not visible'>
@@ -54,7 +63,7 @@ const adviceOnSilence = 'Check that the receiver runs, and LEADPUSH_RECEIVER_URL
 const adviceOnThrottle = 'Some answers were 429: set LEADPUSH_RATE, and run the probe again.'
 
 /** The last check, which looks at the answers to all others. */
-const inTime: Check = {
+const inTime: ProbeCheck = {
   name: 'in-time',
   title: 'Every answer was complete in time',
   clause: '4.5',
@@ -72,7 +81,7 @@ const inTime: Check = {
   },
 }
 
-export async function runProbe({ receiverKey, onBegin, onCheck, ...options }: ProbeOptions): Promise<SummaryLine> {
+export async function runProbe({ receiverKey, onBegin, onCheck, ...options }: ProbeOptions): Promise<ProbeSummaryLine> {
   const startedMs = performance.now()
   const sender = new ProbeSender({ ...options, receiverKey: receiverKey ?? madeUpKey })
   const context: ProbeContext = { sender, madeUp: makeUp(), tellsUnchanged: undefined }
@@ -80,7 +89,7 @@ export async function runProbe({ receiverKey, onBegin, onCheck, ...options }: Pr
   const checks = [example, ...keyChecks, ...bodyChecks, ...refusalChecks, inTime]
   let over: string | undefined
 
-  const run = async (check: Check): Promise<Verdict> => {
+  const run = async (check: ProbeCheck): Promise<ProbeVerdict> => {
     if (over !== undefined && check !== inTime) return notVisible(`not tried: ${over}`)
     const { throttled } = sender
     const verdict = await check.run(context)

@@ -24,7 +24,7 @@ export interface Counts {
   unchanged: number
 }
 
-export interface Sent {
+export interface SentDelivery {
   /** Null if no complete answer came. */
   status: number | null
   ok: boolean
@@ -87,7 +87,7 @@ export class ProbeSender {
     this.pace = new Pace(options.ratePerSecond)
   }
 
-  async send(body: Buffer, { key, headers = {} }: SendOptions): Promise<Sent> {
+  async send(body: Buffer, { key, headers = {} }: SendOptions): Promise<SentDelivery> {
     const { receiverUrl: url, timeoutMs, dataSource, receiverKey } = this.options
     for (let waitMs = this.pace.take(performance.now()); waitMs > 0; waitMs = this.pace.take(performance.now())) {
       await sleep(waitMs)
@@ -110,7 +110,7 @@ export class ProbeSender {
     return this.http.close()
   }
 
-  private read(outcome: HttpOutcome): Sent {
+  private read(outcome: HttpOutcome): SentDelivery {
     if (outcome.kind === 'no-answer') {
       this.unanswered++
       if (outcome.code === 'TIMEOUT') this.timeouts++

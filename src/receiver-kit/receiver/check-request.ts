@@ -7,16 +7,16 @@ import { bodyBytesMax, receiverKeyCharsMax } from '../../base/limits.ts'
 import { findBodyProblems, parseBody } from '../../deliveries/body-problems.ts'
 import type { DeliveryBody } from '../../index.ts'
 
-export interface Problem {
+export interface RequestProblem {
   clause: string
   /** Where it is: `method`, `header X-Data-Source`, `fsbos[3].price`. */
   path: string
   message: string
 }
 
-export interface Refusal {
+export interface RefusedRequest {
   status: number
-  problems: Problem[]
+  problems: RequestProblem[]
 }
 
 export interface DeliveryHead {
@@ -60,11 +60,11 @@ function valuesOf(request: IncomingMessage, name: string): string[] {
   return found
 }
 
-export type CheckedHead = { head: DeliveryHead } | { refusal: Refusal }
+export type CheckedHead = { head: DeliveryHead } | { refusal: RefusedRequest }
 
 /** Reads the headers, or lists all their faults. Never quotes a value, which may be a key. */
 export function checkHead(request: IncomingMessage): CheckedHead {
-  const problems: Problem[] = []
+  const problems: RequestProblem[] = []
   let status = 0
   const add = (itsStatus: number, path: string, message: string, clause = '4.1') => {
     status ||= itsStatus
@@ -99,10 +99,10 @@ export function checkHead(request: IncomingMessage): CheckedHead {
 }
 
 /** Reads the body, or lists its faults: 400 for a body that is not JSON in UTF-8, 422 for JSON that is not a delivery. */
-export function checkBody(bytes: Buffer): { body: DeliveryBody } | { refusal: Refusal } {
+export function checkRequestBody(bytes: Buffer): { body: DeliveryBody } | { refusal: RefusedRequest } {
   const parsed = parseBody(bytes)
   const found = 'value' in parsed ? findBodyProblems(parsed.value) : [parsed.problem]
-  const problems: Problem[] = []
+  const problems: RequestProblem[] = []
   for (const { clause, path, message } of found) {
     const isLast = problems.length === problemsMax
     problems.push(isLast ? { clause, path: 'body', message: moreMessage } : { clause, path: path || 'body', message })
@@ -113,7 +113,7 @@ export function checkBody(bytes: Buffer): { body: DeliveryBody } | { refusal: Re
 }
 
 /** The sentence for a person: the first problem, and how many more there are. */
-export function describeProblems(what: string, [first, ...more]: readonly Problem[]): string {
+export function describeProblems(what: string, [first, ...more]: readonly RequestProblem[]): string {
   if (!first) return `${what}.`
   const rest = more.length > 0 ? `, and ${more.length} more` : ''
   return `${what}: ${first.path} ${first.message} (docs/contract-delivery.md ${first.clause})${rest}.`

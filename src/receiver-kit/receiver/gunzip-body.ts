@@ -3,11 +3,13 @@ import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { codeOf } from '../../base/errors.ts'
 import { bodyBytesMax } from '../../base/limits.ts'
-import type { Problem } from './check-request.ts'
+import type { RequestProblem } from './check-request.ts'
 
 const gunzipWithin = promisify(gunzip)
 
-export async function gunzipBody(bytes: Buffer): Promise<{ body: Buffer } | { status: number; problem: Problem }> {
+export async function gunzipBody(
+  bytes: Buffer,
+): Promise<{ body: Buffer } | { status: number; problem: RequestProblem }> {
   try {
     return { body: await gunzipWithin(bytes, { maxOutputLength: bodyBytesMax }) }
   } catch (error) {

@@ -2,11 +2,11 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { neverValidReceiverKey } from '../../base/limits.ts'
 import type { OpenDatabase } from '../../db/open.ts'
-import { type CheckedHead, describeProblems, type Problem } from './check-request.ts'
+import { type CheckedHead, describeProblems, type RequestProblem } from './check-request.ts'
 import { countFaults, type Faults } from './faults.ts'
 import { gunzipBody } from './gunzip-body.ts'
 import type { ReadBody } from './read-body.ts'
-import { takeDelivery, type Verdict } from './take-delivery.ts'
+import { type TakenDelivery, takeDelivery } from './take-delivery.ts'
 
 export interface JudgeOptions {
   db: OpenDatabase
@@ -15,8 +15,8 @@ export interface JudgeOptions {
   knowsKey?: (key: string) => boolean | Promise<boolean>
 }
 
-const full: Verdict = { status: 503, msg: 'Too many deliveries at once; try again later.' }
-const unknownKey: Problem = {
+const full: TakenDelivery = { status: 503, msg: 'Too many deliveries at once; try again later.' }
+const unknownKey: RequestProblem = {
   clause: '4.1',
   path: 'header X-Service-API-Key',
   message: 'is not the key of a user of this receiver',
@@ -29,17 +29,17 @@ export function createJudge({ db, faults = {}, knowsKey }: JudgeOptions, closing
   const delay = async () => {
     if (delayMs > 0) await wait(delayMs, undefined, { signal: closing }).catch(() => {})
   }
-  const judgeFault = (): Verdict | undefined => {
+  const judgeFault = (): TakenDelivery | undefined => {
     const fault = nextFault()
     if (fault?.kind === 'fail') return { status: fault.status, msg: 'A fault that was asked for.', fault: 'fail' }
     if (fault) return { status: 0, msg: 'Dropped, as was asked for.', fault: 'drop' }
     return undefined
   }
-  const refuse = async (status: number, problems: Problem[]): Promise<Verdict> => {
+  const refuse = async (status: number, problems: RequestProblem[]): Promise<TakenDelivery> => {
     await delay()
     return { status, problems, msg: describeProblems('This is not a valid delivery', problems) }
   }
-  return async (checked: CheckedHead, { bytes, length, isWhole }: ReadBody): Promise<Verdict> => {
+  return async (checked: CheckedHead, { bytes, length, isWhole }: ReadBody): Promise<TakenDelivery> => {
     if (!isWhole) return { status: 0, msg: `The sender broke off after ${length} bytes of the body.` }
     // a HEAD, by which a sender looks for a sign of life, is no delivery and uses up no fault
     const isDelivery = !('refusal' in checked) || checked.refusal.status !== 405

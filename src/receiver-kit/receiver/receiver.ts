@@ -8,12 +8,12 @@ import type http from 'node:http'
 import { bodyBytesMax } from '../../base/limits.ts'
 import { buildHardServer, jsonType } from '../../http/hard-server.ts'
 import { listenOn } from '../../http/listen.ts'
-import { type CheckedHead, checkHead, type Problem } from './check-request.ts'
+import { type CheckedHead, checkHead, type RequestProblem } from './check-request.ts'
 import type { Fault } from './faults.ts'
 import { createJudge, type JudgeOptions } from './judge.ts'
 import { nothing, readBody } from './read-body.ts'
 import type { Applied } from './receiver-store.ts'
-import type { Verdict } from './take-delivery.ts'
+import type { TakenDelivery } from './take-delivery.ts'
 
 /** A request as the live view shows it: without the user's key and without leads. */
 export interface ReceivedDelivery {
@@ -34,7 +34,7 @@ export interface ReceivedDelivery {
   applied: Applied | null
   /** How often the key came; 0 if unknown. */
   times: number
-  problems: Problem[]
+  problems: RequestProblem[]
   fault: Fault['kind'] | null
 }
 
@@ -47,7 +47,7 @@ export interface ReceiverOptions extends JudgeOptions {
   onTrouble?: (error: unknown) => void
 }
 
-export interface Receiver {
+export interface ReferenceReceiver {
   url: string
   port: number
   /** Stops accepting, answers requests under way without further delay, and ends the rest after 5 s. */
@@ -60,9 +60,9 @@ const stallMsMax = 60_000
 const heldBytesMax = 256 * 1024 * 1024
 const closeMs = 5_000
 
-const trouble: Verdict = { status: 503, msg: 'The receiver cannot keep anything just now; try again later.' }
+const trouble: TakenDelivery = { status: 503, msg: 'The receiver cannot keep anything just now; try again later.' }
 
-function buildAnswer({ status, msg, problems = [], body, queries, leads }: Verdict): string {
+function buildAnswer({ status, msg, problems = [], body, queries, leads }: TakenDelivery): string {
   const ok = status === 200
   const counts = ok ? { queries, leads, ...body } : {}
   return JSON.stringify({ ok, msg, ...counts, ...(ok && problems.length === 0 ? {} : { problems }) })
@@ -70,11 +70,16 @@ function buildAnswer({ status, msg, problems = [], body, queries, leads }: Verdi
 
 /** The answer to bytes that are not HTTP, too long, or too slow. */
 const buildParserRefusal = (msg: string) => {
-  const problems: Problem[] = [{ clause: '4.1', path: 'request', message: msg }]
+  const problems: RequestProblem[] = [{ clause: '4.1', path: 'request', message: msg }]
   return buildAnswer({ status: 400, msg, problems })
 }
 
-function tell(head: CheckedHead | undefined, length: number, startedMs: number, verdict: Verdict): ReceivedDelivery {
+function tell(
+  head: CheckedHead | undefined,
+  length: number,
+  startedMs: number,
+  verdict: TakenDelivery,
+): ReceivedDelivery {
   const { receiverKey, dataSource, idempotencyKey } = head && 'head' in head ? head.head : {}
   return {
     at: new Date(),
@@ -95,14 +100,14 @@ function tell(head: CheckedHead | undefined, length: number, startedMs: number, 
 }
 
 /** Throws `usage` if it cannot listen there. */
-export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
+export async function startReceiver(options: ReceiverOptions): Promise<ReferenceReceiver> {
   const closing = new AbortController()
   // each delayed request listens
   setMaxListeners(0, closing.signal)
   const judge = createJudge(options, closing.signal)
   let heldBytes = 0
 
-  const answer = (response: http.ServerResponse, verdict: Verdict) => {
+  const answer = (response: http.ServerResponse, verdict: TakenDelivery) => {
     const { status } = verdict
     const text = buildAnswer(verdict)
     const headers: http.OutgoingHttpHeaders = {

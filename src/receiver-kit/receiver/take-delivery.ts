@@ -4,16 +4,16 @@
 
 import { attemptsMax } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
-import { checkBody, type DeliveryHead, describeProblems, type Problem } from './check-request.ts'
+import { checkRequestBody, type DeliveryHead, describeProblems, type RequestProblem } from './check-request.ts'
 import type { Fault } from './faults.ts'
 import { type Applied, applyDelivery, claimDelivery, giveUpClaim } from './receiver-store.ts'
 
 /** The answer to a request, and the report on it. */
-export interface Verdict {
+export interface TakenDelivery {
   /** 0: not answered, the connection is dropped. */
   status: number
   msg: string
-  problems?: Problem[]
+  problems?: RequestProblem[]
   /** More fields of the answer. */
   body?: Record<string, unknown>
   queries?: number
@@ -48,8 +48,8 @@ export async function takeDelivery(
   head: DeliveryHead,
   bytes: Buffer,
   { delay, delayMs }: { delay: () => Promise<void>; delayMs: number },
-): Promise<Verdict> {
-  const checked = checkBody(bytes)
+): Promise<TakenDelivery> {
+  const checked = checkRequestBody(bytes)
   if ('refusal' in checked) {
     await delay()
     return { ...checked.refusal, msg: describeProblems('The body is not a valid delivery', checked.refusal.problems) }
@@ -63,8 +63,8 @@ export async function takeDelivery(
     path: key,
     message: `came ${times} times: at most ${attemptsMax} attempts are made`,
   }
-  const problems: Problem[] = times > attemptsMax ? [tooOften] : []
-  const repeated = (kind: keyof typeof repeats): Verdict => {
+  const problems: RequestProblem[] = times > attemptsMax ? [tooOften] : []
+  const repeated = (kind: keyof typeof repeats): TakenDelivery => {
     const { status, problem } = repeats[kind]
     problems.unshift(problem)
     return { ...common, status, problems, msg: describeProblems('This key came before', problems) }

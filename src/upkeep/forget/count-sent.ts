@@ -4,7 +4,7 @@ import type { Database } from '../../db/open.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
 
 /** How many deliveries had an erased listing in them. */
-export interface Sent {
+export interface SentCount {
   /** Deliveries that are delivered or unknown. */
   count: number
   /** False if the time ran out before older deliveries were read. */
@@ -15,7 +15,7 @@ const lookMsMax = 10_000
 const blocksPerLook = 512
 
 /** Counts deliveries with one of the versions; reads the table from its end, where most of the newest rows are. */
-export async function countSent(db: Database, erased: ReadonlySet<number>, stop: AbortSignal): Promise<Sent> {
+export async function countSent(db: Database, erased: ReadonlySet<number>, stop: AbortSignal): Promise<SentCount> {
   const { rows: sizes } = await sql<{ blocks: number }>`
     select pg_relation_size('deliveries') / current_setting('block_size')::bigint as blocks
   `.execute(db)

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { findPendingWith } from '../../deliveries/erased-deliveries.ts'
 import { hasContact } from '../../leads/contacts.ts'
-import { findVersions, type LookOptions } from './find-listings.ts'
+import { type FindOptions, findVersions } from './find-listings.ts'
 import type { MeantVersion, Target } from './target.ts'
 import { Totals } from './totals.ts'
 
@@ -38,7 +38,7 @@ async function countFound(db: Database, target: Target, found: readonly MeantVer
 }
 
 /** Counts; `transaction` must be one. */
-export async function countMeant(transaction: Database, target: Target, options: LookOptions): Promise<Totals> {
+export async function countMeant(transaction: Database, target: Target, options: FindOptions): Promise<Totals> {
   const totals = new Totals()
   const since = { at: 'infinity', lastVersionId: Number.MAX_SAFE_INTEGER }
   await findVersions(transaction, target, since, options, (found) => countFound(transaction, target, found, totals))

@@ -22,7 +22,7 @@ export async function findSince(db: Database): Promise<Since> {
 }
 
 /** The stop signal and the listeners of the look. */
-export interface LookOptions {
+export interface FindOptions {
   stop: AbortSignal
 }
 
@@ -34,7 +34,7 @@ export async function findVersions(
   db: Database,
   target: Target,
   since: Since,
-  { stop }: LookOptions,
+  { stop }: FindOptions,
   onFound: (found: readonly MeantVersion[]) => Promise<void>,
 ): Promise<void> {
   // outside of `sweep`, which repeats what it calls after an absence of the database

@@ -18,7 +18,7 @@ import { type Erasure, recordErasure } from '../../leads/erasures.ts'
 import { type ListCounts, recordLines, recordWorkItems } from '../../leads/lists.ts'
 import { findKey, type MarkTable } from '../../leads/marks.ts'
 import { inTurn } from '../in-turn.ts'
-import { countSent, type Sent } from './count-sent.ts'
+import { countSent, type SentCount } from './count-sent.ts'
 import { countMeant } from './dry-run.ts'
 import { eraseListings } from './erase.ts'
 import { findSince, findVersions } from './find-listings.ts'
@@ -74,7 +74,7 @@ export interface Forgotten {
   underWay: number
   /** Tables that could not be vacuumed: their deleted rows can still be read on disk. */
   untidied: string[]
-  sent: Sent
+  sent: SentCount
 }
 
 const attemptLookMs = 200
@@ -135,7 +135,7 @@ class Forgetting {
     return forgotten as Forgotten
   }
 
-  private async countSent(totals: Totals): Promise<Sent> {
+  private async countSent(totals: Totals): Promise<SentCount> {
     const sent = await countSent(this.opened.db, totals.versionIds, this.options.stop)
     return { ...sent, complete: sent.complete && totals.isComplete }
   }
@@ -218,7 +218,7 @@ function toForgotten(
   refused: Pick<Forgotten, 'newlyRefused' | 'list'>,
   { listings, redacted, versions, triggers, ended, anew }: Totals,
   underWay = 0,
-  sent: Sent = { count: 0, complete: true },
+  sent: SentCount = { count: 0, complete: true },
 ): Forgotten {
   return { ...refused, listings, redacted, versions, triggers, ended, anew, underWay, untidied: [], sent }
 }

@@ -6,7 +6,7 @@ import type { HookInTrouble } from '../../status/hooks-in-trouble.ts'
 import { findEnded, type NotDelivered } from '../../status/not-delivered.ts'
 import { findLastRuns, findStatus, findTroubledHooks, type RunReport, type Status } from '../../status/status.ts'
 import { type FeedDay, findFeedDays } from './feed.ts'
-import { findWeeks, type Week } from './weeks.ts'
+import { findWeeks, type ReportedWeek } from './weeks.ts'
 
 /** The content of a report. */
 export interface Figures {
@@ -15,7 +15,7 @@ export interface Figures {
   /** The findings. */
   alarms: Finding[]
   runs: RunReport[]
-  weeks: Week[]
+  weeks: ReportedWeek[]
   /** Why deliveries of the period did not arrive. */
   causes: NotDelivered[]
   hooks: HookInTrouble[]

@@ -3,11 +3,11 @@ import { sql } from 'kysely'
 import type { Database } from '../../../db/open.ts'
 import { hasBegun } from '../../../deliveries/runs.ts'
 import { isTheLastWordOfPeriod } from '../../../push/database/users-to-serve.ts'
-import { countMissed, findDoubtful } from '../../status/missed.ts'
+import { countMissed, findPeriodsToCount } from '../../status/missed.ts'
 import type { Status } from '../../status/status.ts'
 
 /** The figures of one week. */
-export interface Week {
+export interface ReportedWeek {
   /** `2026-W47` */
   period: string
   /** Its Monday, `2026-11-16`. */
@@ -25,7 +25,7 @@ export const weeksShown = 13
 const weeksAtLeast = 6
 
 /** A week, with the users whom a run of it held back. */
-type Ends = Omit<Week, 'missed'> & { held: number }
+type Ends = Omit<ReportedWeek, 'missed'> & { held: number }
 
 /** Counts the deliveries of the last weeks, the oldest first. Of delivered ones, the many, it reads nothing but the index. */
 async function findEnds(db: Database, timeZone: string): Promise<Ends[]> {
@@ -60,10 +60,10 @@ async function findEnds(db: Database, timeZone: string): Promise<Ends[]> {
 }
 
 /** The last weeks, the oldest first. It includes weeks without a delivery, except those before the first delivery. */
-export async function findWeeks(db: Database, timeZone: string, { period, owed }: Status): Promise<Week[]> {
+export async function findWeeks(db: Database, timeZone: string, { period, owed }: Status): Promise<ReportedWeek[]> {
   const ends = await findEnds(db, timeZone)
   const periods = ends.map((week) => week.period)
-  const missed = await countMissed(db, await findDoubtful(db, periods, owed === 0 ? period : undefined))
+  const missed = await countMissed(db, await findPeriodsToCount(db, periods, owed === 0 ? period : undefined))
   // after the claims of a week are deleted, only its runs tell
   const all = ends.map(({ held, ...week }) => ({ ...week, missed: Math.max(held, missed.get(week.period) ?? 0) }))
   const first = all.findIndex(({ delivered, failed, unknown, missed }) => delivered + failed + unknown + missed > 0)
