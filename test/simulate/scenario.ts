@@ -91,7 +91,7 @@ const allPlaces = ['10001', '10002', '10003', '10004', '10005', '10006']
 /** What a run is about: some things happen together too rarely by chance. */
 const chanceThemes = [
   ...(['anything', 'anything', 'anything', 'anything', 'one user', 'guard', 'newcomers', 'crowd'] as const),
-  ...(['aimed', 'aimed', 'aimed user', 'trouble', 'trouble', 'steady'] as const),
+  ...(['aimed', 'aimed', 'aimed user', 'trouble', 'trouble', 'steady', 'forced'] as const),
 ]
 type ChanceTheme = (typeof chanceThemes)[number]
 export type Theme = ChanceTheme | FaultTheme
@@ -161,7 +161,7 @@ class ScenarioMaker {
     if (theme === 'steady') return 1
     const isAlone = theme === 'one user' || theme === 'newcomers' || theme === 'aimed user'
     if (isAlone) return random.one([1, 1, 2])
-    return theme === 'trouble' ? random.one([2, 2, 3, 4]) : random.one([1, 1, 1, 2, 2, 2, 3, 4])
+    return theme === 'trouble' || theme === 'forced' ? random.one([2, 2, 3, 4]) : random.one([1, 1, 1, 2, 2, 2, 3, 4])
   }
 
   private makeEvents(pushes: readonly Push[]): Event[] {
@@ -302,6 +302,8 @@ class ScenarioMaker {
     const all = { what: 'all', force: false, atMs, accept } as const
     if (theme === 'newcomers') return all
     if (theme === 'steady') return { ...all, atMs: 0, accept: false }
+    if (theme === 'forced')
+      return random.one<Push>([all, { ...all, force: true }, { ...all, force: true }, { what: 'resume', atMs }])
     if (theme === 'trouble') {
       // an hour later the next try of a receiver that refuses is due
       const later = random.chance(0.4) ? 3_600_000 + random.from(-90_000, 90_000) : 0
