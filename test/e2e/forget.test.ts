@@ -378,3 +378,24 @@ test('its triggers end: those that are due, and those that failed and are to be 
   const { rows } = await opened.pool.query('select count(*)::integer as n from triggers')
   assert.equal(rows[0].n, 1)
 })
+
+test('an erasure whose tidying a locked table stopped names the table and what to do, exit 1', async () => {
+  // it ended with 0, and what was erased could still be read in the files of PostgreSQL
+  const house = await buildHouse({ leads: [], users: [] })
+  const opened = await house.database.open()
+  assert.deepEqual((await importAgain(house, [listing('locked')])).code, 0)
+  const other = await opened.pool.connect()
+  try {
+    await other.query('begin; lock table lead_versions in share update exclusive mode')
+    const { code, stderr, listings } = await forget(house, `--href ${hrefOf('locked')}`)
+    assert.deepEqual([code, listings], [1, 1])
+    assert.match(
+      stderr.replace(/\s+/g, ' '),
+      /another session locks .*lead_versions.* run in psql: vacuum .*lead_versions/,
+    )
+  } finally {
+    await other.query('rollback')
+    other.release()
+    await opened.close()
+  }
+})
