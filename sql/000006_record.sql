@@ -18,7 +18,7 @@ end;
 
 -- Records the outcomes of attempts; returns the states of their deliveries.
 create function record_outcomes(
-  keys text[], attempts integer[], oks boolean[], maybe_arrived boolean[], http_statuses integer[], errors text[],
+  of_keys text[], of_attempts integer[], oks boolean[], maybe_arrived boolean[], http_statuses integer[], errors text[],
   took_ms integer[], retry_delays_ms integer[]
 ) returns table (delivery_key text, delivery_status text, delivery_attempts integer, delivery_http_status integer, delivery_error text)
 language plpgsql set enable_seqscan = off set jit = off set lock_timeout = '10s' as $$
@@ -41,13 +41,13 @@ begin
       when d.status = 'pending' and o.attempt = 1 and (d.end_reason is null or d.attempts = 2 and d.under_way) then 'pending'
       when o.maybe_arrived or (o.attempt = 1 and d.second_maybe_arrived) or (o.attempt = 2 and d.first_maybe_arrived) then 'unknown'
       else 'failed' end
-  from unnest(keys, record_outcomes.attempts, oks, maybe_arrived, http_statuses, errors, took_ms, retry_delays_ms)
+  from unnest(of_keys, of_attempts, oks, maybe_arrived, http_statuses, errors, took_ms, retry_delays_ms)
     as o (key, attempt, ok, maybe_arrived, status, error, ms, delay_ms)
   -- a server that took over may lack the attempt: then another one may follow under the same key, and this outcome is not its own
-  where d.idempotency_key = any (keys) and d.idempotency_key = o.key and d.attempts >= o.attempt
+  where d.idempotency_key = any (of_keys) and d.idempotency_key = o.key and d.attempts >= o.attempt
   returning d.idempotency_key, d.status, d.attempts, http_status_of(d), error_of(d);
   -- the caller tells these states: an end that an erasure had made before is not told again
-  delete from erased_deliveries where idempotency_key = any (keys);
+  delete from erased_deliveries where idempotency_key = any (of_keys);
 end $$;
 
 -- Begins pushes, then records the outcomes of other attempts. A push is claimed in its scope, and its deliveries are written with the

@@ -50,11 +50,21 @@ export interface RecordedOutcome {
 const column = <T>(rows: readonly T[], of: (row: T) => number | boolean | string | null) =>
   `{${rows.map((row) => of(row) ?? 'null').join()}}`
 
+/** SQL: the arguments of a function, by their names. */
+const byName = (values: Readonly<Record<string, unknown>>) =>
+  sql.join(Object.entries(values).map(([name, value]) => sql`${sql.ref(name)} => ${value}`))
+
 /** Outcomes as arguments of `record_outcomes` and `record_pushes`. */
-const outcomeColumns = (outcomes: readonly RecordedOutcome[]) => sql`
-  ${column(outcomes, (o) => o.idempotencyKey)}, ${column(outcomes, (o) => o.attempt)}, ${column(outcomes, (o) => o.ok)},
-  ${column(outcomes, (o) => o.maybeArrived)}, ${column(outcomes, (o) => o.httpStatus)}, ${outcomes.map((o) => o.error)},
-  ${column(outcomes, (o) => Math.round(o.durationMs))}, ${column(outcomes, (o) => Math.round(o.retryDelayMs))}`
+const outcomeColumns = (outcomes: readonly RecordedOutcome[]) => ({
+  of_keys: column(outcomes, (o) => o.idempotencyKey),
+  of_attempts: column(outcomes, (o) => o.attempt),
+  oks: column(outcomes, (o) => o.ok),
+  maybe_arrived: column(outcomes, (o) => o.maybeArrived),
+  http_statuses: column(outcomes, (o) => o.httpStatus),
+  errors: outcomes.map((o) => o.error),
+  took_ms: column(outcomes, (o) => Math.round(o.durationMs)),
+  retry_delays_ms: column(outcomes, (o) => Math.round(o.retryDelayMs)),
+})
 
 const stateColumns = sql`delivery_key as "idempotencyKey", delivery_status as status, delivery_attempts as attempts,
   delivery_http_status as "httpStatus", delivery_error as error`
@@ -79,7 +89,7 @@ export async function recordOutcomes(
   const { rows } = await sql<DeliveryState & Pick<RecordedOutcomes, 'statement'>>`
     with durable as materialized (${durably}), counted as (${countStatement(run)})
     select ${stateColumns}, (select statements from counted) as statement
-    from durable cross join lateral record_outcomes(${outcomeColumns(outcomes)})
+    from durable cross join lateral record_outcomes(${byName(outcomeColumns(outcomes))})
   `.execute(db)
   const told = rows.map(({ idempotencyKey, status, attempts, httpStatus, error }) => {
     return { idempotencyKey, status, attempts, httpStatus, error }
@@ -131,18 +141,37 @@ export async function recordPushes<Push extends PlannedPush>(
     email: string | null
     receiverKey: string | null
   }
+  const given = {
+    worker: workerId,
+    server,
+    run: runId,
+    run_period: period,
+    erasure_lock: locks.erasure,
+    erasures_planned: pushes[0]?.erasures ?? 0,
+    user_ids: column(pushes, ({ userId }) => userId),
+    emails: pushes.map(({ email }) => email),
+    kinds: column(pushes, ({ kind }) => kind),
+    scopes: column(pushes, ({ scope }) => scope),
+    leads_of_pushes: column(pushes, countLeads),
+    marks_of_pushes: column(pushes, ({ queriesMark }) => queriesMark ?? null),
+    keys: column(deliveries, (d) => d.idempotencyKey),
+    pushes: column(pushOf, (push) => push),
+    parts: column(deliveries, (d) => d.part),
+    parts_in_all: column(deliveries, (d) => d.parts),
+    queries: column(deliveries, (d) => d.queries),
+    leads: column(deliveries, (d) => d.leads),
+    bytes: column(deliveries, (d) => d.bytes),
+    query_lists: deliveries.map((d) => d.queryList),
+    recipes: recipes.bytes,
+    recipe_bytes: column(recipes.lengths, (length) => length),
+    started: column(started, (is) => is),
+    compressed: gzip,
+    ...outcomeColumns(outcomes),
+  }
   const { rows: found } = await sql<Found>`
     with counted as (${countStatement({ runId, server })})
     select live, erasures, push, email, receiver_key as "receiverKey", ${stateColumns}, (select statements from counted) as statement
-    from record_pushes(
-      ${workerId}, ${server}, ${runId}, ${period}, ${locks.erasure}, ${pushes[0]?.erasures ?? 0},
-      ${column(pushes, ({ userId }) => userId)}, ${pushes.map(({ email }) => email)}, ${column(pushes, ({ kind }) => kind)}, ${column(pushes, ({ scope }) => scope)},
-      ${column(pushes, countLeads)}, ${column(pushes, ({ queriesMark }) => queriesMark ?? null)},
-      ${column(deliveries, (d) => d.idempotencyKey)}, ${column(pushOf, (push) => push)}, ${column(deliveries, (d) => d.part)},
-      ${column(deliveries, (d) => d.parts)}, ${column(deliveries, (d) => d.queries)}, ${column(deliveries, (d) => d.leads)},
-      ${column(deliveries, (d) => d.bytes)}, ${deliveries.map((d) => d.queryList)}, ${recipes.bytes},
-      ${column(recipes.lengths, (length) => length)}, ${column(started, (is) => is)}, ${gzip},
-      ${outcomeColumns(outcomes)})
+    from record_pushes(${byName(given)})
   `.execute(db)
   const [{ live, erasures, statement } = { live: false, erasures: 0, statement: null }] = found
   const recorded: RecordedPushes<Push> = { live, erasures, begun: [], attempts: [], told: [], statement }
