@@ -46,7 +46,8 @@ export class SimulatedReceiver {
   private filledMs = 0
 
   /** Requests that have no answer yet. */
-  private underWay = 0
+  /** By push: what a machine lacks for one process is not the other's. */
+  private readonly underWay = new Map<number, number>()
   private readonly failsFor: (whom: Whom) => ReadonlySet<string>
   private readonly tell: (text: () => string) => void
 
@@ -85,12 +86,12 @@ export class SimulatedReceiver {
       told: undefined,
     }
     const manner = this.mannerFor(attempt)
-    if (manner.is === 'shortage' && this.underWay >= manner.most) {
+    if (manner.is === 'shortage' && (this.underWay.get(push) ?? 0) >= manner.most) {
       this.world.after(1, () => answer(noAnswer('EMFILE', false), attempt))
       return
     }
     this.attempts.push(attempt)
-    this.underWay++
+    this.underWay.set(push, (this.underWay.get(push) ?? 0) + 1)
     const ms = Math.max(1, Math.round(manner.latencyMs * (0.5 + this.random.next())))
     const outcome = this.judge(manner, gzip, ms >= timeoutMs)
     attempt.arrived = outcome.kind === 'no-answer' ? outcome.sent : outcome.status < 300 || outcome.status === 409
@@ -100,7 +101,7 @@ export class SimulatedReceiver {
         `  ${push} POST ${attempt.key.slice(0, 14)} ${attempt.receiverKey}${gzip ? ' gzip' : ''} -> ${describe(outcome)} after ${ms} ms`,
     )
     this.world.after(isTimeout ? timeoutMs : Math.min(ms, timeoutMs), () => {
-      this.underWay--
+      this.underWay.set(push, (this.underWay.get(push) ?? 0) - 1)
       answer(outcome, attempt)
     })
   }
