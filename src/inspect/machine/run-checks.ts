@@ -68,8 +68,9 @@ function judgeError(check: Check, error: unknown, context: CheckContext): Found[
   // after a missing right or a time limit the database still answers other checks
   const isAway = isDatabaseError(error) && !['42501', '25006', '57014'].includes(codeOf(error) ?? '')
   if (check.needs && isAway) context.noDatabase ??= 'the database went away'
-  const hint = error instanceof LeadpushError ? error.hint : undefined
-  return [problem(messageOf(error), hint ?? `Mend that, ${again}`)]
+  const told = context.opened?.patience.asTold(error) ?? error
+  const hint = told instanceof LeadpushError ? told.hint : undefined
+  return [problem(messageOf(told), hint ?? `Mend that, ${again}`)]
 }
 
 /** The checks of one machine, in order. It keeps their facts about settings and database. */

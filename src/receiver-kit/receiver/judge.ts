@@ -1,10 +1,12 @@
 /** Judges a request, in this order: faults on demand, the rules of its headers, its user's key, its delivery. */
 import { setTimeout as wait } from 'node:timers/promises'
-import { neverValidReceiverKey } from '../../base/limits.ts'
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import { codeOf } from '../../base/errors.ts'
+import { bodyBytesMax, neverValidReceiverKey } from '../../base/limits.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { type CheckedHead, describeProblems, type RequestProblem } from './check-request.ts'
 import { countFaults, type Faults } from './faults.ts'
-import { gunzipBody } from './gunzip-body.ts'
 import type { ReadBody } from './read-body.ts'
 import { type TakenDelivery, takeDelivery } from './take-delivery.ts'
 
@@ -56,5 +58,20 @@ export function createJudge({ db, faults = {}, knowsKey }: JudgeOptions, closing
     const plain = head.gzip ? await gunzipBody(bytes) : { body: bytes }
     if ('problem' in plain) return await refuse(plain.status, [plain.problem])
     return await takeDelivery(db.db, head, plain.body, { delay, delayMs })
+  }
+}
+
+const gunzipWithin = promisify(gunzip)
+
+/** Decodes a compressed body (contract 4.17), and stops at the limit of a body. */
+async function gunzipBody(
+  bytes: Buffer,
+): Promise<{ body: Buffer } | { status: number; problem: RequestProblem }> {
+  try {
+    return { body: await gunzipWithin(bytes, { maxOutputLength: bodyBytesMax }) }
+  } catch (error) {
+    const isTooLarge = codeOf(error) === 'ERR_BUFFER_TOO_LARGE'
+    const message = isTooLarge ? `has more than ${bodyBytesMax} bytes, decoded` : 'is not whole gzip'
+    return { status: isTooLarge ? 413 : 400, problem: { clause: '4.17', path: 'body', message } }
   }
 }
