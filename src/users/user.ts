@@ -38,10 +38,6 @@ const keyRule = { error: `must be 1 to ${receiverKeyCharsMax} visible ASCII char
 /** The key that the receiver gave a user; its messages do not hold the key. */
 export const receiverKeySchema = z.string(keyRule).regex(new RegExp(`^[!-~]{1,${receiverKeyCharsMax}}$`), keyRule)
 
-/** In every format blanks around a text do not count. */
-const trimmed = <T extends z.ZodType>(schema: T) =>
-  z.preprocess((value) => (typeof value === 'string' ? value.trim() : value), schema)
-
 /** Makes null count as absent, as in a lead. */
 const orUnknown = <T extends z.ZodType>(schema: T) =>
   schema.nullish().transform((value) => (value ?? undefined) as z.output<T> | undefined)
@@ -52,8 +48,8 @@ export const typeOf = (value: string): Query['type'] => (isPostalCode(value) ? '
 export const querySchema = z
   .object(
     {
-      type: orUnknown(trimmed(queryTypeSchema)),
-      value: trimmed(queryValueSchema),
+      type: orUnknown(queryTypeSchema),
+      value: queryValueSchema,
       // JSON, and so the hash, writes -0 as 0
       radius: radiusSchema.nullish().transform((radius) => (radius ?? 0) + 0),
     },
@@ -84,7 +80,7 @@ const queriesSchema = z.array(querySchema, { error: 'must be a list of queries' 
 
 const userPatchSchema = z.object({
   email: emailSchema,
-  receiverApiKey: orUnknown(trimmed(receiverKeySchema)),
+  receiverApiKey: orUnknown(receiverKeySchema),
   subscribed: orUnknown(z.boolean({ error: 'must be true or false' })),
   queries: orUnknown(queriesSchema),
 })

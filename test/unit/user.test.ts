@@ -32,7 +32,7 @@ const cases: [string, unknown, string | undefined][] = [
   ['an empty key', { email, receiverApiKey: '' }, 'receiverApiKey'],
   ['a key with a space', { email, receiverApiKey: 'a b' }, 'receiverApiKey'],
   ['a key that is not ASCII', { email, receiverApiKey: 'clé' }, 'receiverApiKey'],
-  ['a key with a line end in it', { email, receiverApiKey: 'a\nb' }, 'receiverApiKey'],
+  ['a key with a line end', { email, receiverApiKey: 'a\n' }, 'receiverApiKey'],
   ['a key that is a number', { email, receiverApiKey: 12 }, 'receiverApiKey'],
   ['subscribed as text', { email, subscribed: 'true' }, 'subscribed'],
   ['queries that are no list', { email, queries: {} }, 'queries'],
@@ -45,7 +45,6 @@ const cases: [string, unknown, string | undefined][] = [
   ['a query without type', { email, queries: [{ value: 'x' }] }, undefined],
   ['a query of another type', { email, queries: [query(1), { type: 'zip', value: 'x' }] }, 'queries[1].type'],
   ['an empty value', { email, queries: [{ type: 'text', value: '' }] }, 'queries[0].value'],
-  ['a value of blanks', { email, queries: [{ type: 'text', value: ' \n' }] }, 'queries[0].value'],
   ['a value of 499 characters', { email, queries: [{ type: 'text', value: '🏠'.repeat(499) }] }, undefined],
   ['a value of 500 characters', { email, queries: [{ type: 'text', value: '🏠'.repeat(500) }] }, undefined],
   ['a value of 501 characters', { email, queries: [{ type: 'text', value: '🏠'.repeat(501) }] }, 'queries[0].value'],
@@ -65,9 +64,9 @@ for (const [what, value, path] of cases) {
   })
 }
 
-test('an e-mail is kept in lower case, a value without blanks around it as in CSV, a radius that is missing, null or -0 as 0', () => {
+test('an e-mail is kept in lower case, a value as given, a radius that is missing, null or -0 as 0', () => {
   const given = [
-    { type: ' text', value: ' Austin \tpool\n' },
+    { type: 'text', value: ' Austin ' },
     { type: 'zipcode', value: '78704', radius: null },
     { type: 'text', value: 'x', radius: -0 },
   ]
@@ -76,7 +75,7 @@ test('an e-mail is kept in lower case, a value without blanks around it as in CS
   assert.equal(parsed.user.email, email)
   assert.equal(
     parsed.user.queries?.map(serialiseQuery).join(),
-    '{"type":"text","value":"Austin \\tpool","radius":0},{"type":"zipcode","value":"78704","radius":0},{"type":"text","value":"x","radius":0}',
+    '{"type":"text","value":" Austin ","radius":0},{"type":"zipcode","value":"78704","radius":0},{"type":"text","value":"x","radius":0}',
   )
 })
 

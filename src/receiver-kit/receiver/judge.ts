@@ -64,9 +64,7 @@ export function createJudge({ db, faults = {}, knowsKey }: JudgeOptions, closing
 const gunzipWithin = promisify(gunzip)
 
 /** Decodes a compressed body (contract 4.17), and stops at the limit of a body. */
-async function gunzipBody(
-  bytes: Buffer,
-): Promise<{ body: Buffer } | { status: number; problem: RequestProblem }> {
+async function gunzipBody(bytes: Buffer): Promise<{ body: Buffer } | { status: number; problem: RequestProblem }> {
   try {
     return { body: await gunzipWithin(bytes, { maxOutputLength: bodyBytesMax }) }
   } catch (error) {
