@@ -1,4 +1,4 @@
-/** Decides whether an error means that the database is away or that a statement is wrong. Pure. */
+/** Decides whether an error means that the database is away or that a statement is wrong. */
 import { DatabaseError } from 'pg'
 import { codeOf, LeadpushError, messageOf } from '../base/errors.ts'
 import { adviseOnDatabase, adviseOnReadOnly } from './trouble.ts'

@@ -2,7 +2,6 @@
  * The ledger's statements for waiting deliveries: taking due attempts, finding the next one, releasing deliveries. Each walks the index
  * in the order of `due_at`, up to its limit.
  */
-
 import { sql } from 'kysely'
 import { retryAfterMsMax } from '../base/limits.ts'
 import { repeatable } from '../db/dialect.ts'

@@ -1,5 +1,4 @@
 /** Runs: one row per `push` command, with its period, how it ended, and whether it served all its users. */
-
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { codeOf, LeadpushError } from '../base/errors.ts'
 import { frozenRunDays } from '../base/limits.ts'

@@ -1,5 +1,5 @@
 /**
- * An import import of leads or users: one file after the other, each completely or not at all. A file that breaks off ends it, because a later
+ * An import of leads or users: one file after the other, each completely or not at all. A file that breaks off ends it, because a later
  * file counts as newer. A file is one transaction; the files of a complete import share one.
  */
 import type { Readable } from 'node:stream'

@@ -49,7 +49,8 @@ export class LineParser {
   }
 
   /**
-   * Finds the columns, in any case. Throws `failed` where `email` is in none, a column stands twice, one of the map is not there, or the map has `queries`.
+   * Finds the columns, in any case. Throws `failed` where `email` is in none, a column stands twice, one of the map is not there, or the
+   * map has `queries`.
    */
   setHeader(header: CsvHeader): void {
     if (this.header === header) return
