@@ -2,8 +2,12 @@
  * The parts of pages that the program's own data write: what stands between `<!-- npm run pages: NAME -->` and `<!-- end -->`.
  * `npm run lint` finds those that are stale.
  */
+
+import { formatAlarms } from './alarms.ts'
 import { formatCommands } from './commands.ts'
+import { formatChecks } from './machine-checks.ts'
 import { formatSettings } from './settings.ts'
+import { formatPushTrouble, formatReceiverTrouble } from './trouble.ts'
 import { formatTypes } from './types.ts'
 import { formatDoubtfulNumbers, formatNumbers, formatPostalCodes } from './values.ts'
 import { wrapMarkdown } from './wrap.ts'
@@ -14,6 +18,10 @@ const parts: Record<string, () => string> = {
   types: formatTypes,
   numbers: formatNumbers,
   'doubtful-numbers': formatDoubtfulNumbers,
+  alarms: formatAlarms,
+  checks: formatChecks,
+  'receiver-trouble': formatReceiverTrouble,
+  'push-trouble': formatPushTrouble,
   'postal-codes': formatPostalCodes,
 }
 

@@ -1,5 +1,4 @@
 /** `npm run lint` holds the pages: to each other, to the program, to the forms that CONTRIBUTING.md asks for. Needs no database. */
-import { checkAdvice } from './checks/advice.ts'
 import { checkCalls, checkNames, checkSettingNames } from './checks/calls.ts'
 import { checkClauses } from './checks/clauses.ts'
 import { checkLimits, checkSentences } from './checks/figures.ts'
@@ -9,7 +8,6 @@ import { checkCells, checkWidth } from './checks/layout.ts'
 import { checkLinks, checkNamedFiles, checkPackedLinks } from './checks/links.ts'
 import {
   checkChangelog,
-  checkChecks,
   checkContract,
   checkLibraries,
   checkMetrics,
@@ -19,8 +17,8 @@ import {
 
 const checks: (() => Iterable<Finding> | AsyncIterable<Finding>)[] = [
   checkWidth, checkCells, checkLinks, checkNamedFiles, checkPackedLinks, checkGenerated, checkCalls, checkNames, checkSettingNames,
-  checkLimits, checkSentences, checkLibraries, checkScripts, checkChecks, checkContract, checkTypes, checkMetrics,
-  checkChangelog, checkClauses, checkAdvice,
+  checkLimits, checkSentences, checkLibraries, checkScripts, checkContract, checkTypes, checkMetrics,
+  checkChangelog, checkClauses,
 ] // biome-ignore format: a list
 
 for (const check of checks) {

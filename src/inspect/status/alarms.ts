@@ -4,11 +4,16 @@ import { leftDays, monitoredRunDays, withoutLeadShare } from '../../base/limits.
 import type { Database } from '../../db/open.ts'
 import { describeRefusal } from '../../push/hold.ts'
 import type { Finding } from '../finding.ts'
-import { adviseOn, type Step, tellSteps } from './advise-on.ts'
+import { adviseOn, type Code, type Step, tellSteps } from './advise-on.ts'
 import { type ConcernSettings, type Concerns, findConcerns } from './concerns.ts'
 import { type Status, tellHeld, troublesIn } from './status.ts'
 
-type Told = Omit<Required<Finding>, 'level' | 'path'>
+/** Those that advice about deliveries answers, and others. */
+export type AlarmCode = Code | 'no-leads' | 'feed' | 'sources' | 'waiting' | 'failing' | 'abandoned' | 'dropped'
+
+interface Told extends Omit<Required<Finding>, 'level' | 'path'> {
+  code: AlarmCode
+}
 
 const have = (value: number) => (value === 1 ? 'has' : 'have')
 const aDay = leftDays === 1 ? 'a day' : `${leftDays} days`

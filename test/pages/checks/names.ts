@@ -1,10 +1,9 @@
-/** Lists in pages are whole, and have nothing else: settings, libraries, scripts, types, metrics, checks of `validate`, exit codes. */
+/** Lists in pages are whole, and have nothing else: settings, libraries, scripts, types, metrics, exit codes. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { packageRoot } from '../../../src/base/package-root.ts'
 import { exitCodeOf } from '../../../src/cli/program.ts'
 import { exitCodes } from '../../../src/cli/signals.ts'
-import { checkTitles } from '../../../src/inspect/machine/run-checks.ts'
 import { contract, documents, findTable, manual, readDocument, spansOf } from '../../support/markdown.ts'
 import { commands } from '../help.ts'
 import { type Finding, foundAt } from './finding.ts'
@@ -38,12 +37,6 @@ export function* checkScripts(): Iterable<Finding> {
   )
   const real = Object.keys(manifest.scripts).filter((name) => !/^(pre|post)/.test(name))
   yield* compare('CONTRIBUTING.md', 'script', told, real)
-}
-
-export function* checkChecks(): Iterable<Finding> {
-  const told = findTable(manual, 'check').flatMap(([cell = '']) => cell.split(', '))
-  const inSentence = (title: string) => (title === 'Node.js' ? title : title.toLowerCase())
-  yield* compare('the table of checks', 'check of validate', told.map(inSentence), checkTitles)
 }
 
 export function* checkContract(): Iterable<Finding> {
