@@ -40,7 +40,8 @@ export function readLog(path: string): Map<string, Request[]> {
   try {
     text = readFileSync(path, 'utf8')
   } catch {} // nothing came
-  for (const line of text.split('\n').filter(Boolean)) {
+  // what follows the last line end is still being written
+  for (const line of text.split('\n').slice(0, -1)) {
     const logged = JSON.parse(line) as Logged
     if (logged.event === 'came') {
       const { id, key, userKey, process, atMs, wallMs } = logged
