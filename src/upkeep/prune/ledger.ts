@@ -4,11 +4,11 @@
  */
 
 import { sql } from 'kysely'
-import { comparedDays, comparedLeadsMin, frozenRunDays, lostKeptDays, pruneRowsMax } from '../../base/limits.ts'
+import { comparedDays, comparedLeadsMin, frozenRunDays, lostKeptDays } from '../../base/limits.ts'
 import { repeatable } from '../../db/dialect.ts'
 import { isLive, isLongDead } from '../../db/leases.ts'
 import { isPeriodOver, isUnderWay } from '../../deliveries/runs.ts'
-import { type PruneContext, sweepRows } from './sweep.ts'
+import type { Part, PruneContext } from './sweep.ts'
 
 /**
  * SQL: whether delivery `t` is still asked for. In a period that is not over, `push --failed` and monitors read failed and doubtful
@@ -25,15 +25,13 @@ const isAskedFor = sql<boolean>`exists (select from users u where u.id = t.user_
 /** SQL: whether the user of delivery `t` has a pending one: then the push can still tell what of it was sent. */
 const hasPending = sql<boolean>`exists (select from deliveries e where e.status = 'pending' and e.user_id = t.user_id)`
 
-/** Deletes ended deliveries. */
-export function pruneDeliveries(context: PruneContext): Promise<number> {
-  return sweepRows(
-    context,
-    'deliveries',
-    sql`t.status <> 'pending' and t.created_at < ${context.before}::timestamptz
+/** Ended deliveries. */
+const deliveries: Part = {
+  table: 'deliveries',
+  isOld: ({ before }) =>
+    sql`t.status <> 'pending' and t.created_at < ${before}::timestamptz
       and not (t.under_way and ${isLive(sql`t.worker_id`)}) and not ${hasPending}
       and (${isPeriodOver(sql`t.period`)} or not (${isAskedFor}))`,
-  )
 }
 
 /** SQL: the scopes that have claims, each found by one look into the index. */
@@ -65,15 +63,14 @@ async function findScopesThatAreOver({ db }: PruneContext): Promise<string[]> {
 /** SQL: whether the guard compares the next weekly delivery with claim `t`. */
 const isCompared = sql<boolean>`(coalesce(t.leads, 0) >= ${comparedLeadsMin} and t.claimed_at >= now() - ${comparedDays} * interval '1 day')`
 
-/** Deletes claims in scopes that are over. */
-export async function pruneClaims(context: PruneContext): Promise<number> {
-  const scopes = await findScopesThatAreOver(context)
-  if (scopes.length === 0) return 0
-  return await sweepRows(
-    context,
-    'claims',
-    sql`t.claimed_at < ${context.before}::timestamptz and t.scope = any (${scopes}) and not ${isCompared}`,
-  )
+/** Claims in scopes that are over. */
+const claims: Part = {
+  table: 'claims',
+  isOld: async (context) => {
+    const scopes = await findScopesThatAreOver(context)
+    if (scopes.length === 0) return undefined
+    return sql`t.claimed_at < ${context.before}::timestamptz and t.scope = any (${scopes}) and not ${isCompared}`
+  },
 }
 
 /** Marks old runs as pruned: which users they served is no longer known for sure. */
@@ -83,35 +80,16 @@ export async function noteRuns({ db, before }: PruneContext): Promise<void> {
   )
 }
 
-const sumOfLeads = sql<number>`coalesce(sum(cardinality(lead_ids)), 0)::bigint`
-
-/**
- * Deletes triggers that were abandoned or dropped; `trigger --again` may ask for younger ones
- * (contract 6.1). Returns how many triggers those are: a row has many.
- */
-export async function pruneTriggers(context: PruneContext): Promise<number> {
-  const { db, before, dryRun } = context
-  const { rows } = await sql<{ since: string }>`
+/** Triggers that were abandoned or dropped, a row for many; `trigger --again` may ask for younger ones (contract 6.1). */
+const triggers: Part = {
+  table: 'lost_triggers',
+  units: sql`cardinality(t.lead_ids)`,
+  isOld: async ({ db, before }) => {
+    const { rows } = await sql<{ since: string }>`
         select least(${before}::timestamptz, now() - ${lostKeptDays} * interval '1 day')::text as since
       `.execute(db)
-  const since = sql`${rows[0]?.since}::timestamptz`
-  const isOld = sql<boolean>`t.lost_at < ${since}`
-  if (dryRun) return await sweepRows(context, 'lost_triggers', isOld, undefined, sumOfLeads)
-  // first: what is in it alone counts as delivered
-  let triggers = 0
-  await sweepRows(context, 'lost_triggers', isOld, async (isMeant) => {
-    const { rows } = await sql<{ found: number; leads: number }>`
-      with gone as (
-        delete from lost_triggers where ctid = any (array(
-          select t.ctid from lost_triggers t where ${isMeant} limit ${pruneRowsMax} for update skip locked
-        )) returning lead_ids
-      )
-      select count(*) as found, ${sumOfLeads} as leads from gone
-    `.execute(db)
-    triggers += rows[0]?.leads ?? 0
-    return rows[0]?.found ?? 0
-  })
-  return triggers
+    return sql`t.lost_at < ${rows[0]?.since}::timestamptz`
+  },
 }
 
 /** Deletes what hooks said; what was said of deliveries goes with them. */
@@ -121,30 +99,24 @@ export async function forgetHookAnswers({ db, before }: PruneContext): Promise<v
   )
 }
 
-/** Deletes ended runs, but for those with which later weeks are compared or that have a pending delivery. */
-export function pruneRuns(context: PruneContext): Promise<number> {
-  return sweepRows(
-    context,
-    'runs',
+/** Ended runs, but for those with which later weeks are compared or that have a pending delivery. */
+const runs: Part = {
+  table: 'runs',
+  isOld: ({ before }) =>
     sql`coalesce(t.ended_at, t.started_at + ${frozenRunDays} * interval '1 day')
-        < least(${context.before}::timestamptz, now() - ${comparedDays} * interval '1 day')
+        < least(${before}::timestamptz, now() - ${comparedDays} * interval '1 day')
       and not ${isUnderWay(sql`t`)} and not exists (select from deliveries d where d.status = 'pending' and d.run_id = t.id)`,
-  )
 }
 
-/** Deletes the rows of processes that died long ago. */
-export function pruneWorkers(context: PruneContext): Promise<number> {
-  return sweepRows(context, 'workers', isLongDead(sql`t`))
+/** Processes that died long ago. */
+const workers: Part = { table: 'workers', isOld: () => isLongDead(sql`t`) }
+
+/** Keys of the reference receiver. They answer repeated deliveries, so a key stays as long as a sender may repeat it. */
+const receiverDeliveries: Part = {
+  table: 'receiver_deliveries',
+  isOld: ({ before }) => sql`t.first_at < least(${before}::timestamptz, now() - ${comparedDays} * interval '1 day')`,
 }
 
-/**
- * Deletes old keys of the reference receiver. They answer repeated deliveries, so a key stays as long as a sender may repeat
- * it.
- */
-export function pruneReceiver(context: PruneContext): Promise<number> {
-  return sweepRows(
-    context,
-    'receiver_deliveries',
-    sql`t.first_at < least(${context.before}::timestamptz, now() - ${comparedDays} * interval '1 day')`,
-  )
-}
+/** In this order: claims before the runs that name their scopes. */
+export const ledgerParts = { deliveries, claims, runs, workers }
+export const otherParts = { triggers, receiverDeliveries }

@@ -11,7 +11,7 @@ import { locks } from '../../db/locks.ts'
 import { rideOut } from '../../db/patience.ts'
 import type { Tables } from '../../db/tables.ts'
 import { isUnderWay } from '../../deliveries/runs.ts'
-import { type PruneContext, sweepRows } from './sweep.ts'
+import type { Part, PruneContext } from './sweep.ts'
 
 const turnLookMs = 200
 
@@ -55,11 +55,13 @@ const isStale = ({ before, maxLeadAgeMs }: PruneContext, seen: RawBuilder<unknow
   and not ${isNewToHook(seen)} and not exists (select from triggers g where g.lead_id = ${seen}.lead_id and g.due_at < 'infinity'))`
 
 /**
- * Deletes stale listings. One that comes again is a new listing. The last version is marked as superseded and stays for now,
- * for pushes that planned with it a moment ago.
+ * Stale listings. One that comes again is a new listing. The last version is marked as superseded and stays for now, for pushes that
+ * planned with it a moment ago.
  */
-export async function pruneLeads(context: PruneContext): Promise<number> {
-  const deleted = await sweepRows(context, 'lead_seen', isStale(context, sql`t`), async (isMeant) => {
+const leads: Part = {
+  table: 'lead_seen',
+  isOld: (context) => isStale(context, sql`t`),
+  async deleteRows(context, isMeant) {
     const deleted = await inTurn(context, locks.leadsImport, async (transaction) => {
       const { rows } = await sql<{ found: number }>`
         with stale as materialized (select t.lead_id from lead_seen t where ${isMeant} limit ${pruneRowsMax}),
@@ -74,13 +76,11 @@ export async function pruneLeads(context: PruneContext): Promise<number> {
       return rows[0]?.found ?? 0
     })
     return deleted ?? 0
-  })
-  if (!context.dryRun) await pruneSources(context)
-  return deleted
+  },
 }
 
 /** Deletes sources whose last listing was pruned. */
-async function pruneSources(context: PruneContext): Promise<void> {
+export async function pruneSources(context: PruneContext): Promise<void> {
   const deleteUnused = (transaction: Transaction<Tables>) =>
     sql`
       delete from sources where imported_at < ${context.before}::timestamptz
@@ -100,53 +100,50 @@ const neededSince = sql<Date>`(select coalesce(least(
       where d.status = 'pending')
   ) - interval '1 day', 'infinity'))`
 
-/** Deletes superseded versions that no delivery to come needs. */
-export function pruneVersions(context: PruneContext): Promise<number> {
-  const isGone = sql<boolean>`not exists (select from leads l where l.id = t.lead_id)`
-  // in a dry run the listings that would go are still there
-  const goes = sql<boolean>`exists (select from lead_seen s where s.lead_id = t.lead_id and ${isStale(context, sql`s`)})`
-  const isOrphan = context.dryRun ? sql<boolean>`(${isGone} or ${goes})` : isGone
-  const supersededAt = context.dryRun
-    ? sql<Date>`coalesce(t.superseded_at, case when ${goes} then now() end)`
-    : sql<Date>`t.superseded_at`
-  return sweepRows(
-    context,
-    'lead_versions',
-    sql`${supersededAt} < ${neededSince} and (
-      t.superseded_at < least(${context.before}::timestamptz, now() - interval '1 day') or ${isOrphan})`,
-  )
+/** Superseded versions that no delivery to come needs. */
+const versions: Part = {
+  table: 'lead_versions',
+  isOld: (context) => {
+    const isGone = sql<boolean>`not exists (select from leads l where l.id = t.lead_id)`
+    // in a dry run the listings that would go are still there
+    const goes = sql<boolean>`exists (select from lead_seen s where s.lead_id = t.lead_id and ${isStale(context, sql`s`)})`
+    const isOrphan = context.dryRun ? sql<boolean>`(${isGone} or ${goes})` : isGone
+    const supersededAt = context.dryRun
+      ? sql<Date>`coalesce(t.superseded_at, case when ${goes} then now() end)`
+      : sql<Date>`t.superseded_at`
+    return sql`${supersededAt} < ${neededSince} and (
+      t.superseded_at < least(${context.before}::timestamptz, now() - interval '1 day') or ${isOrphan})`
+  },
 }
 
-/** Deletes what imports changed, but for that for which a hook has not been looked at. */
-export function pruneLeadEvents(context: PruneContext): Promise<number> {
-  return sweepRows(
-    context,
-    'lead_events',
-    sql`t.import_id <= (select max(id) from imports where started_at < ${context.before}::timestamptz)
+/** What imports changed, but for that for which a hook has not been looked at. */
+const events: Part = {
+  table: 'lead_events',
+  isOld: ({ before }) =>
+    sql`t.import_id <= (select max(id) from imports where started_at < ${before}::timestamptz)
       and t.import_id <= coalesce((select min(looked_import_id) from hooks), t.import_id)`,
-  )
 }
 
 /**
- * Deletes imports, but for the last one, and those whose listings a hook has not been looked at for. A listing whose import is gone is
- * known to be old.
+ * Imports, but for the last one, and those whose listings a hook has not been looked at for. A listing whose import is gone is known to be
+ * old.
  */
-export function pruneImports(context: PruneContext): Promise<number> {
-  return sweepRows(
-    context,
-    'imports',
-    sql`t.started_at < least(${context.before}::timestamptz, now() - ${importDays} * interval '1 day')
+const imports: Part = {
+  table: 'imports',
+  isOld: ({ before }) =>
+    sql`t.started_at < least(${before}::timestamptz, now() - ${importDays} * interval '1 day')
       and t.id < (select max(id) from imports) and t.id <= coalesce((select min(looked_import_id) from hooks), t.id)`,
-  )
 }
 
 /** SQL: whether no query means search `t`, and no running push may have read such a query a moment ago. */
 const isUnused = sql<boolean>`not exists (select from queries q where q.search_id = t.id)
   and not exists (select from runs r where r.outcome = 'running' and ${isLive(sql`r.worker_id`)})`
 
-/** Deletes searches that no query means. */
-export function pruneSearches(context: PruneContext): Promise<number> {
-  return sweepRows(context, 'searches', isUnused, async (isMeant) => {
+/** Searches that no query means. */
+const searches: Part = {
+  table: 'searches',
+  isOld: () => isUnused,
+  async deleteRows(context, isMeant) {
     const deleted = await inTurn(context, locks.usersImport, async (transaction) => {
       const { numAffectedRows } = await sql`
         delete from searches where ctid = any (array(select t.ctid from searches t where ${isMeant} limit ${pruneRowsMax}))
@@ -154,5 +151,8 @@ export function pruneSearches(context: PruneContext): Promise<number> {
       return Number(numAffectedRows ?? 0)
     })
     return deleted ?? 0
-  })
+  },
 }
+
+/** In this order: listings before their versions, and what an import brought before the import. */
+export const listingParts = { leads, versions, events, imports, searches }

@@ -5,34 +5,11 @@
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import type { Tables } from '../../db/tables.ts'
-import {
-  forgetHookAnswers,
-  noteRuns,
-  pruneClaims,
-  pruneDeliveries,
-  pruneReceiver,
-  pruneRuns,
-  pruneTriggers,
-  pruneWorkers,
-} from './ledger.ts'
-import { pruneImports, pruneLeadEvents, pruneLeads, pruneSearches, pruneVersions } from './listings.ts'
-import type { PruneContext } from './sweep.ts'
+import { forgetHookAnswers, ledgerParts, noteRuns, otherParts } from './ledger.ts'
+import { listingParts, pruneSources } from './listings.ts'
+import { type Part, sweepPart } from './sweep.ts'
 
-/** In this order: claims before the runs that name their scopes, listings before their versions, and
- * what an import brought before the import. */
-const parts = {
-  deliveries: pruneDeliveries,
-  claims: pruneClaims,
-  runs: pruneRuns,
-  workers: pruneWorkers,
-  leads: pruneLeads,
-  versions: pruneVersions,
-  events: pruneLeadEvents,
-  imports: pruneImports,
-  searches: pruneSearches,
-  triggers: pruneTriggers,
-  receiverDeliveries: pruneReceiver,
-} as const satisfies Record<string, (context: PruneContext) => Promise<number>>
+const parts = { ...ledgerParts, ...listingParts, ...otherParts }
 
 /** The names of the parts, and the rows of each. */
 export type PrunedPart = keyof typeof parts
@@ -84,9 +61,10 @@ export async function prune(
     await forgetHookAnswers(context)
   }
   const counts = {} as PruneCounts
-  for (const [part, work] of Object.entries(parts) as [PrunedPart, (typeof parts)[PrunedPart]][]) {
-    onPart?.(part)
-    counts[part] = stop.aborted ? 0 : await work(context)
+  for (const [name, part] of Object.entries(parts) as [PrunedPart, Part][]) {
+    onPart?.(name)
+    counts[name] = stop.aborted ? 0 : await sweepPart(context, part)
   }
+  if (!dryRun) await pruneSources(context)
   return counts
 }

@@ -8,7 +8,7 @@ import { pruneRowsMax } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
 import { rideOut } from '../../db/patience.ts'
 
-/** What each part of a prune works with. */
+/** What a prune works with. */
 export interface PruneContext {
   db: Database
   /** Rows older than this go: a `timestamptz` as text, to the microsecond. */
@@ -54,35 +54,47 @@ export async function sweep(
   return sum
 }
 
-/** Deletes rows `t` for which `isMeant` holds, at most `pruneRowsMax`, and returns how many. */
-type DeleteRows = (isMeant: RawBuilder<boolean>) => Promise<number>
+/** What `prune` does with one table, whose rows are called `t`. */
+export interface Part {
+  table: string
+  /** SQL: whether row `t` goes; undefined where none does. */
+  isOld(context: PruneContext): RawBuilder<boolean> | Promise<RawBuilder<boolean> | undefined>
+  /** SQL: what row `t` counts; 1 where it is left out. */
+  units?: RawBuilder<number>
+  /** Deletes rows for which `isMeant` holds, at most `pruneRowsMax`, and returns how many, where one statement cannot. */
+  deleteRows?(context: PruneContext, isMeant: RawBuilder<boolean>): Promise<number>
+}
 
-/** Deletes rows; skips locked ones. */
-const deleteFrom =
-  ({ db }: PruneContext, table: string): DeleteRows =>
-  async (isMeant) => {
-    const { numAffectedRows } = await sql`
-      delete from ${sql.table(table)} where ctid = any (array(
-        select t.ctid from ${sql.table(table)} t where ${isMeant} limit ${pruneRowsMax} for update skip locked
-      ))
+/** Deletes the old rows of a table, and returns what they count; in a dry run adds it up. Skips locked rows. */
+export async function sweepPart(context: PruneContext, part: Part): Promise<number> {
+  const { db, dryRun } = context
+  const table = sql.table(part.table)
+  const isOld = await part.isOld(context)
+  if (isOld === undefined) return 0
+  let units = 0
+  const add = async (rows: RawBuilder<unknown>) => {
+    const { rows: sums } = await sql<{ found: number; units: number }>`
+      with gone as (${rows}) select count(*) as found, coalesce(sum(units), 0)::bigint as units from gone
     `.execute(db)
-    return Number(numAffectedRows ?? 0)
+    units += sums[0]?.units ?? 0
+    return sums[0]?.found ?? 0
   }
-
-/** Deletes the rows `t` of `table` for which `isOld` holds; in a dry run counts them, or adds up `counted` of them. */
-export function sweepRows(
-  context: PruneContext,
-  table: string,
-  isOld: RawBuilder<boolean>,
-  deleteRows: DeleteRows = deleteFrom(context, table),
-  counted = sql<number>`count(*)`,
-): Promise<number> {
-  if (!context.dryRun) return sweep(context, table, (isHere) => deleteRows(sql`${isHere} and (${isOld})`))
-  const count = async (isHere: RawBuilder<boolean>) => {
-    const { rows } = await sql<{ n: number }>`
-      select ${counted} as n from ${sql.table(table)} t where ${isHere} and (${isOld})
-    `.execute(context.db)
-    return rows[0]?.n ?? 0
+  const each = part.units ?? sql<number>`1`
+  const handle = async (isMeant: RawBuilder<boolean>) => {
+    if (dryRun) return await add(sql`select ${each} as units from ${table} t where ${isMeant}`)
+    if (!part.deleteRows)
+      return await add(sql`delete from ${table} t where t.ctid = any (array(
+        select t.ctid from ${table} t where ${isMeant} limit ${pruneRowsMax} for update skip locked
+      )) returning ${each} as units`)
+    const found = await part.deleteRows(context, isMeant)
+    units += found
+    return found
   }
-  return sweep(context, table, count, Number.POSITIVE_INFINITY)
+  await sweep(
+    context,
+    part.table,
+    (isHere) => handle(sql`${isHere} and (${isOld})`),
+    dryRun ? Number.POSITIVE_INFINITY : pruneRowsMax,
+  )
+  return units
 }
