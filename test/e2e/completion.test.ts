@@ -1,11 +1,11 @@
 /** The scripts of `leadpush completion`, in the shells themselves. */
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
 import { lacking, lackingScript } from '../support/installed.ts'
-import { callProgram, cleanEnvironment, testHome } from '../support/program.ts'
+import { callProgram, cleanEnvironment, startOnTerminal, testHome } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
 
 const shells = ['bash', 'zsh', 'fish'] as const
@@ -14,7 +14,8 @@ type Shell = (typeof shells)[number]
 const folder = join(testHome(), 'completion')
 const file = (shell: Shell) => join(folder, `_leadpush.${shell}`)
 const bin = join(testHome(), 'completion-bin')
-const env = cleanEnvironment({ PATH: `${bin}:${process.env.PATH}` })
+const PATH = `${bin}:${process.env.PATH}`
+const env = cleanEnvironment({ PATH })
 
 before(async () => {
   mkdirSync(join(folder, 'listings of may'), { recursive: true })
@@ -104,37 +105,15 @@ test('fish is offered the same', { skip: lacking('fish') }, () => {
 
 /** What a line becomes on a terminal when Tab is pressed at the end of each of `typed`. */
 async function press(command: string, prepare: string, typed: readonly string[]): Promise<string> {
-  const child = spawn('script', ['-qec', command, '/dev/null'], {
-    cwd: folder,
-    env,
-    stdio: ['pipe', 'pipe', 'ignore'],
-    timeout: 120_000,
-    killSignal: 'SIGKILL',
-  })
-  let output = ''
-  const waitFor = (text: string) =>
-    new Promise<void>((resolve, reject) => {
-      const look = () => {
-        if (!output.includes(text)) return
-        child.stdout.off('data', look)
-        resolve()
-      }
-      child.stdout.on('data', look)
-      child.once('close', () => reject(new Error(`no ${text} in ${output}`)))
-      look()
-    })
-  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
-    output += chunk
-  })
-  child.stdin.write(`told() { printf '<%s>' "$@"; echo; }; ${prepare}; echo rea''dy\n`)
-  await waitFor('ready')
+  const terminal = startOnTerminal(command, 120, { cwd: folder, env: { PATH } })
+  terminal.child.stdin?.write(`told() { printf '<%s>' "$@"; echo; }; ${prepare}; echo rea''dy\n`)
+  await terminal.waitFor(/ready/)
   for (const [at, line] of typed.entries()) {
-    child.stdin.write(`${line}\t\u0001told \u0005; echo do''ne${at}\n`)
-    await waitFor(`done${at}`)
+    terminal.child.stdin?.write(`${line}\t\u0001told \u0005; echo do''ne${at}\n`)
+    await terminal.waitFor(new RegExp(`done${at}`))
   }
-  child.stdin.end('exit\n')
-  await new Promise((resolve) => child.once('close', resolve))
-  return output
+  terminal.child.stdin?.end('exit\n')
+  return (await terminal.done).stdout
 }
 
 const typed = ['leadpush leads imp', 'leadpush leads import listi', 'leadpush push --reju', 'leadpush push --resu']

@@ -1,13 +1,11 @@
 /** `leadpush probe` as the developer of a receiver meets it: report, JSON lines, exit codes, and the question before it sends. */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { createDatabase } from '../support/database.ts'
 import { lackingScript } from '../support/installed.ts'
 import { startProbedReceiver } from '../support/probed-receiver.ts'
-import { callProgram, cleanEnvironment, startProgram, testHome } from '../support/program.ts'
-import { findProgram } from '../support/scripts.ts'
+import { callProgram, onShell, startOnTerminal, startProgram, testHome } from '../support/program.ts'
 
 const database = await createDatabase()
 const db = await database.open()
@@ -96,21 +94,11 @@ test('without a receiver, with a user that there is not, or with a wrong setting
 
 /** What `probe` with `rest` shows on a terminal, where `typed` answers its question; and its exit code. */
 async function probeOnTerminal(typed: string, rest = ''): Promise<{ exitCode: unknown; shown: string }> {
-  const program = `'${process.execPath}' '${findProgram()}' probe ${rest}`
-  const child = spawn('script', ['-qec', `stty cols 120 rows 40; exec ${program}`, '/dev/null'], {
-    cwd: testHome(),
-    env: { ...cleanEnvironment(env), TERM: 'xterm' },
-    stdio: ['pipe', 'pipe', 'inherit'],
-    timeout: 240_000,
-    killSignal: 'SIGKILL',
-  })
-  const done = new Promise((resolve) => child.once('close', resolve))
-  let shown = ''
-  child.stdout.setEncoding('utf8').on('data', (text) => {
-    if (!shown.includes('[y/N]') && (shown + text).includes('[y/N]')) child.stdin.write(typed)
-    shown += text
-  })
-  return { exitCode: await done, shown }
+  const terminal = startOnTerminal(`exec ${onShell(`probe ${rest}`)}`, 120, { env: { ...env, TERM: 'xterm' } })
+  await terminal.waitFor(/\[y\/N\]/)
+  terminal.child.stdin?.write(typed)
+  const { code, stdout } = await terminal.done
+  return { exitCode: code, shown: stdout }
 }
 
 for (const [typed, exitCode] of [

@@ -4,8 +4,7 @@ import { test } from 'node:test'
 import { completeLead, type LeadPatch } from '../../src/leads/lead.ts'
 import { createDatabase } from '../support/database.ts'
 import { lackingScript } from '../support/installed.ts'
-import { callProgram, cleanEnvironment, type ProgramOptions, startProgram, testHome } from '../support/program.ts'
-import { findProgram } from '../support/scripts.ts'
+import { callProgram, onShell, type ProgramOptions, startOnTerminal, startProgram } from '../support/program.ts'
 
 const database = await createDatabase()
 const env = { DATABASE_URL: database.url }
@@ -130,30 +129,12 @@ test('senseless options are refused before it listens', async () => {
 })
 
 test('on a terminal the counts move below the lines', { skip: lackingScript }, async () => {
-  const command = `stty cols 120 rows 40; '${process.execPath}' '${findProgram()}' receiver --port 0 & pid=$!; sleep 0.1; read line; kill $pid; wait $pid`
-  const { spawn } = await import('node:child_process')
-  const child = spawn('script', ['-qec', command, '/dev/null'], {
-    cwd: testHome(),
-    env: { ...cleanEnvironment(env), TERM: 'xterm' },
-    stdio: ['pipe', 'pipe', 'inherit'],
-    timeout: 240_000,
-  })
-  let shown = ''
-  const until = async (pattern: RegExp) => {
-    while (!pattern.test(shown)) {
-      assert.equal(child.exitCode, null, shown)
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
-    return pattern.exec(shown)
-  }
-  child.stdout.setEncoding('utf8').on('data', (text) => {
-    shown += text
-  })
-  const [, url = ''] = (await until(/listening on (http:[^\s]+)/)) ?? []
+  const line = `${onShell('receiver --port 0')} & pid=$!; sleep 0.1; read line; kill $pid; wait $pid`
+  const terminal = startOnTerminal(line, 120, { env: { ...env, TERM: 'xterm' } })
+  const [, url = ''] = await terminal.waitFor(/listening on (http:[^\s]+)/)
   await send(url, [{ href: 'https://example.com/3' }])
-  await until(/1 lead for 1 query/)
-  await until(/1 request: 1 taken; leads: 1 new, 0 changed, 0 unchanged/)
-  child.stdin.write('\n')
-  await new Promise((resolve) => child.once('close', resolve))
-  assert.equal(child.exitCode, 0)
+  await terminal.waitFor(/1 lead for 1 query/)
+  await terminal.waitFor(/1 request: 1 taken; leads: 1 new, 0 changed, 0 unchanged/)
+  terminal.child.stdin?.write('\n')
+  assert.equal((await terminal.done).code, 0)
 })

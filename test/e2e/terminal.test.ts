@@ -1,7 +1,5 @@
 /** What a terminal does to the program, and the program to a terminal. */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { stripVTControlCharacters } from 'node:util'
@@ -12,8 +10,7 @@ import { addHook } from '../support/hooks.ts'
 import { buildHouse, hrefOf, makeUsers, zip } from '../support/house.ts'
 import { toLines } from '../support/import-files.ts'
 import { lackingScript } from '../support/installed.ts'
-import { callProgram, cleanEnvironment, testHome } from '../support/program.ts'
-import { findProgram } from '../support/scripts.ts'
+import { callProgram, onShell, startOnTerminal, testHome } from '../support/program.ts'
 
 /** What a terminal obeys, what turns a line around, and what looks like a line or a colour of the program's own. */
 const hidden = 'po\r\n\u001b[8m\u001b[31m\u009b2J\u007f\u200f\u202e\u2066\u2028ol'
@@ -80,22 +77,11 @@ async function showOn(
   typed?: string,
   onText = (_: string) => {},
 ): Promise<string> {
-  const program = `'${process.execPath}' '${findProgram()}' ${args}`
-  const child = spawn('script', ['-qec', `stty cols ${columns} rows 24; ${program}; true`, '/dev/null'], {
-    cwd: testHome(),
-    env: cleanEnvironment(env),
-    stdio: [typed === undefined ? 'ignore' : 'pipe', 'pipe', 'inherit'],
-    timeout: 240_000,
-    killSignal: 'SIGKILL',
-  })
-  let text = ''
-  child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
-    if (!text.includes('[y/N]') && (text + chunk).includes('[y/N]')) child.stdin?.write(typed ?? '')
-    text += chunk
-    onText(text)
-  })
-  await once(child, 'close')
-  return text
+  const terminal = startOnTerminal(`${onShell(args)}; true`, columns, { env })
+  terminal.child.stdout?.on('data', () => onText(terminal.stdout()))
+  const asked = terminal.waitFor(/\[y\/N\]/)
+  asked.then(() => terminal.child.stdin?.write(typed ?? '')).catch(() => {})
+  return (await terminal.done).stdout
 }
 
 // a person who tried a push saw no line for the users whose delivery arrived

@@ -1,6 +1,6 @@
 /** `leadpush demo`, which brings a PostgreSQL of its own: on a terminal, and stopped. */
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,21 +8,14 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { lackingScript } from '../support/installed.ts'
-import { cleanEnvironment, testHome } from '../support/program.ts'
+import { cleanEnvironment, onShell, startOnTerminal } from '../support/program.ts'
 import { findProgram } from '../support/scripts.ts'
 
 // the moving line once divided by the columns of the terminal, and cleared lines without end where it has none
-test('a terminal without columns, as containers make them, gets plain lines', { skip: lackingScript }, () => {
-  const command = `stty cols 0 rows 0; '${process.execPath}' '${findProgram()}' demo`
-  const { status, stdout } = spawnSync('script', ['-qec', command, '/dev/null'], {
-    cwd: testHome(),
-    env: cleanEnvironment(),
-    stdio: ['ignore', 'pipe', 'inherit'],
-    timeout: 240_000,
-    killSignal: 'SIGKILL',
-  })
-  assert.equal(status, 0)
-  assert.match(stdout.toString(), /What arrived: 5 requests/)
+test('a terminal without columns, as containers make them, gets plain lines', { skip: lackingScript }, async () => {
+  const { code, stdout } = await startOnTerminal(`stty rows 0; ${onShell('demo')}`, 0).done
+  assert.equal(code, 0)
+  assert.match(stdout, /What arrived: 5 requests/)
 })
 
 test('a Ctrl-C or a closed terminal during the demo leaves no error, no result, no file, and exits with 130 or 129', async (t) => {

@@ -83,8 +83,8 @@ function parseLines(text: string): unknown[] {
   })
 }
 
-export function startProgram(args: readonly string[], options: ProgramOptions = {}): StartedProgram {
-  const child = spawn(process.execPath, [findProgram(), ...args], {
+function start(file: string, args: readonly string[], options: ProgramOptions): StartedProgram {
+  const child = spawn(file, args, {
     cwd: options.cwd ?? testHome(),
     env: cleanEnvironment(options.env),
     stdio: 'pipe',
@@ -153,6 +153,16 @@ function waitFor(
     if (written.isClosed) giveUp()
   })
 }
+
+export const startProgram = (args: readonly string[], options: ProgramOptions = {}): StartedProgram =>
+  start(process.execPath, [findProgram(), ...args], options)
+
+/** The program with `args` as a shell takes it. */
+export const onShell = (args: string): string => `'${process.execPath}' '${findProgram()}' ${args}`
+
+/** Runs a line of a shell on a terminal, which shows both streams as one, and takes what is written to its standard input. */
+export const startOnTerminal = (line: string, columns = 120, options: ProgramOptions = {}): StartedProgram =>
+  start('script', ['-qec', `stty cols ${columns} rows 40; ${line}`, '/dev/null'], { keepsInput: true, ...options })
 
 export function runProgram(args: readonly string[], options: ProgramOptions = {}): Promise<ProgramResult> {
   return startProgram(args, options).done
