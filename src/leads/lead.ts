@@ -113,11 +113,16 @@ function isAbsoluteHttpUrl(text: string): boolean {
   return /^https?:\/\/[^\s\u0000-\u0020\u007f]+$/i.test(text) && URL.canParse(text)
 }
 
+const urlOf = (schema: z.ZodString) =>
+  schema
+    .refine(isAbsoluteHttpUrl, { error: 'must be an absolute http: or https: URL' })
+    .refine((text) => Buffer.byteLength(text) <= hrefBytesMax, { error: `must have at most ${hrefBytesMax} bytes` })
+
 /** The `href` of a lead: an absolute http: or https: URL of at most 2,048 bytes. */
-export const hrefSchema = textSchema
-  .refine(isAbsoluteHttpUrl, { error: 'must be an absolute http: or https: URL' })
-  .refine((text) => Buffer.byteLength(text) <= hrefBytesMax, { error: `must have at most ${hrefBytesMax} bytes` })
-  .meta({ pattern: '^[Hh][Tt][Tt][Pp][Ss]?://', maxLength: hrefBytesMax })
+export const hrefSchema = urlOf(textSchema).meta({
+  pattern: '^[Hh][Tt][Tt][Pp][Ss]?://',
+  maxLength: hrefBytesMax,
+})
 
 function schemaOfField({ name, kind }: FieldDefinition): z.ZodType {
   if (name === 'href') return hrefSchema
@@ -125,11 +130,12 @@ function schemaOfField({ name, kind }: FieldDefinition): z.ZodType {
 }
 
 /** Stricter than `hrefSchema`: a listing imported earlier may break it, and is still delivered, explained and erased. */
-export const importedHrefSchema = textSchema
-  .refine(isPlainToSee, notPlainToSee)
-  // of a cell whose quotes are wrong, the last one or a separator is left
-  .refine((text) => !/[",;|]\s*$/.test(text), { error: 'ends with a quote or a separator' })
-  .pipe(hrefSchema)
+export const importedHrefSchema = urlOf(
+  textSchema
+    .refine(isPlainToSee, notPlainToSee)
+    // of a cell whose quotes are wrong, the last one or a separator is left
+    .refine((text) => !/[",;|]\s*$/.test(text), { error: 'ends with a quote or a separator' }),
+)
 
 function deliveredSchemaOf(field: FieldDefinition): z.ZodType {
   const schema = schemaOfField(field)

@@ -2,7 +2,7 @@
  * Reads the records of a file and copies them into the staging table of an import: good ones as the JSON of a new listing, bad
  * ones with their problem. `merge.ts` then compares them with the stored listings.
  */
-import { copyInto } from '../db/copy.ts'
+import { type CopyRows, copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import type { Lexemes, Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
@@ -96,6 +96,11 @@ function toFound(
   return { row, words }
 }
 
+function addRow(rows: CopyRows, row: StagedRecord): void {
+  if (row.lead) row.json = JSON.stringify(row.lead)
+  stagedLeads.add(rows, row)
+}
+
 /** Copies the records of `file` into `staged_leads`. Throws `failed` if the file breaks off. */
 export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
   const picker = new FieldPicker(options.map, options)
@@ -124,19 +129,22 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
         if ('filtered' in picked) {
           filtered++
           // an earlier record with its `href` does not count (contract 4.10)
-          if (picked.href !== undefined) found.push({ row: { n: staged, line, href: picked.href } })
-          continue
+          if (picked.href !== undefined) stagedLeads.add(rows, { n: staged, line, href: picked.href })
+        } else {
+          needs.count(picked, record)
+          hasUnread ||= 'unread' in picked
+          const raw = format === 'json' ? onOneLine(record.raw) : record.raw
+          const one = toFound({ n: ++staged, line, raw }, picked, options)
+          // of rows that wait, garbage collection makes long-lived ones
+          if (one.words) found.push(one)
+          else addRow(rows, one.row)
         }
-        needs.count(picked, record)
-        hasUnread ||= 'unread' in picked
-        const raw = format === 'json' ? onOneLine(record.raw) : record.raw
-        found.push(toFound({ n: ++staged, line, raw }, picked, options))
+        if (rows.isFull) await flush()
       }
       await lexemes?.learn()
       for (const { row, words } of found) {
-        if (row.lead) row.json = JSON.stringify(row.lead)
-        if (words) row.lexemes = lexemes?.lexemesOf(words)
-        stagedLeads.add(rows, row)
+        row.lexemes = words && lexemes?.lexemesOf(words)
+        addRow(rows, row)
         if (rows.isFull) await flush()
       }
       options.onRead?.({ records: staged + filtered, bytesRead: page.bytesRead })

@@ -180,8 +180,19 @@ export function otherEncoding(where: string, otherwise = ''): LeadpushError {
 
 export const notJson = 'is no valid JSON'
 
+/** Whether it has as many bytes, or brackets, as one that `findExcess` finds: nearly none has. */
+function mayExceed(raw: Buffer): boolean {
+  if (raw.length > recordKeysMax) return true
+  let brackets = 0
+  for (const bracket of [0x7b, 0x5b])
+    for (let at = raw.indexOf(bracket); at >= 0; at = raw.indexOf(bracket, at + 1))
+      if (++brackets > recordDepthMax) return true
+  return false
+}
+
 /** Why a record must not be parsed, which would take many times its length: it is too deep, or has too many values or names. */
 function findExcess(raw: Buffer): string | undefined {
+  if (!mayExceed(raw)) return undefined
   let [depth, values, keys] = [0, 1, 0]
   for (let at = 0; at < raw.length; at++) {
     const byte = raw[at]
