@@ -2,12 +2,12 @@
 
 import { findReadOnly } from '../db/open.ts'
 import { listenOn } from '../http/listen.ts'
-import { countOwedSubscriptions } from '../push/database/subscriptions.ts'
 import { type AppOptions, buildApp, type RequestEntry } from './build-app.ts'
 import { createMetrics } from './metrics.ts'
 import { type PushProcessEnd, startPushProcess } from './push-process.ts'
 import { SubscriptionPushes } from './subscription-pushes.ts'
 import { findTriggerFigures } from './trigger-figures.ts'
+import { countOwedSubscriptions } from './waiting-subscriptions.ts'
 
 type Inner = 'metrics' | 'onOwed' | 'onLimited' | 'onUntrustedProxy' | 'onDatabaseAway' | 'onDatabaseBack'
 

@@ -7,9 +7,9 @@ import { LRUCache } from 'lru-cache'
 import { pushChildrenMax, pushesAloneMax } from '../base/limits.ts'
 import type { Database } from '../db/open.ts'
 import { rideOut } from '../db/patience.ts'
-import { findWaitingSubscriptions, type WaitingSubscriptions } from '../push/database/subscriptions.ts'
 import type { UserToServe } from '../push/whom/pass.ts'
 import type { PushProcess, PushProcessEnd } from './push-process.ts'
+import { findWaitingSubscriptions, type WaitingSubscriptions } from './waiting-subscriptions.ts'
 
 /** Starts pushes, and hears of them. */
 export interface SubscriptionPushesOptions {

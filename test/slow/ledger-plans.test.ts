@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { databaseLeases, Worker } from '../../src/db/leases.ts'
 import { type DueFrom, findNextDue, recordDueAttempts, releaseDeliveries } from '../../src/deliveries/due.ts'
-import { findWaitingSubscriptions } from '../../src/push/database/subscriptions.ts'
+import { findWaitingSubscriptions } from '../../src/server/waiting-subscriptions.ts'
 import { createDatabase } from '../support/database.ts'
 import { countRowsRead } from '../support/rows-read.ts'
 

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { deliveryBodySchema } from '../../src/deliveries/body-schema.ts'
 import {
   completeLead,
   givenFields,
@@ -12,6 +11,7 @@ import {
   mergeLead,
   serialiseLead,
 } from '../../src/leads/lead.ts'
+import { deliveryBodySchema } from '../../src/receiver-kit/body/body-schema.ts'
 
 const href = 'https://example.com/1'
 const bare = { href, postalCode: '78704' }

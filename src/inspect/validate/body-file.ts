@@ -1,7 +1,7 @@
 /** Checks a delivery body for `validate`, byte for byte (contract 4.2 to 4.4, 4.11). */
 import type { Readable } from 'node:stream'
 import { bodyBytesMax } from '../../base/limits.ts'
-import { findBodyProblems, parseBody } from '../../deliveries/body-problems.ts'
+import { findBodyProblems, parseBody } from '../../receiver-kit/body/body-problems.ts'
 import type { Findings } from '../finding.ts'
 
 /** A file that is too long for a body is still read up to here, to find its other problems. */

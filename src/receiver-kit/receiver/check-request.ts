@@ -4,8 +4,8 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { bodyBytesMax, receiverKeyCharsMax } from '../../base/limits.ts'
-import { findBodyProblems, parseBody } from '../../deliveries/body-problems.ts'
 import type { DeliveryBody } from '../../index.ts'
+import { findBodyProblems, parseBody } from '../body/body-problems.ts'
 
 export interface RequestProblem {
   clause: string

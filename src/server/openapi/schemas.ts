@@ -1,10 +1,10 @@
 /** The schemas of the OpenAPI document, each with an example; made from the schemas that check bodies and type answers. */
 import * as z from 'zod'
-import { deliveryBodySchema } from '../../deliveries/body-schema.ts'
 import type { TriggerKind } from '../../index.ts'
 import { triggerKinds } from '../../integrations/hooks.ts'
 import { buildExampleLead } from '../../leads/example-lead.ts'
 import { deliveredLeadSchema } from '../../leads/lead.ts'
+import { deliveryBodySchema } from '../../receiver-kit/body/body-schema.ts'
 import type { Kind } from '../../triggers/kinds/kind.ts'
 import { kinds } from '../../triggers/kinds/kinds.ts'
 import { deliveredQuerySchema } from '../../users/query.ts'

@@ -1,9 +1,9 @@
 /** The strict schema of a delivery body, by contract 4. The size in bytes is checked where the bytes are. */
 import * as z from 'zod'
-import { leadsPerQueryMax, queriesPerUserMax } from '../base/limits.ts'
-import type { DeliveryBody } from '../index.ts'
-import { type DeliveredLead, deliveredLeadSchema } from '../leads/lead.ts'
-import { deliveredQuerySchema, type Query, queryHash } from '../users/query.ts'
+import { leadsPerQueryMax, queriesPerUserMax } from '../../base/limits.ts'
+import type { DeliveryBody } from '../../index.ts'
+import { type DeliveredLead, deliveredLeadSchema } from '../../leads/lead.ts'
+import { deliveredQuerySchema, type Query, queryHash } from '../../users/query.ts'
 
 export interface BodyConflict {
   path: (string | number)[]

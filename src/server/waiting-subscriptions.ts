@@ -1,8 +1,8 @@
 /** Which subscription pushes wait for a process to send them: owed ones, and those that were begun and abandoned. */
 import { sql } from 'kysely'
-import type { Database } from '../../db/open.ts'
-import type { UserToServe } from '../whom/pass.ts'
-import { owedSubscriptions } from './users-to-serve.ts'
+import type { Database } from '../db/open.ts'
+import { owedSubscriptions } from '../push/database/users-to-serve.ts'
+import type { UserToServe } from '../push/whom/pass.ts'
 
 export interface WaitingSubscriptions {
   /** Users whose subscription push is due, the oldest first, up to the limit. */

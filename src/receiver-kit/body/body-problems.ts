@@ -4,10 +4,10 @@
  */
 import { isUtf8 } from 'node:buffer'
 import * as z from 'zod'
-import { formatPath } from '../base/errors.ts'
-import { describeIssues, type Issue } from '../base/issues.ts'
-import { deliveredLeadSchema } from '../leads/lead.ts'
-import { deliveredQuerySchema } from '../users/query.ts'
+import { formatPath } from '../../base/errors.ts'
+import { describeIssues, type Issue } from '../../base/issues.ts'
+import { deliveredLeadSchema } from '../../leads/lead.ts'
+import { deliveredQuerySchema } from '../../users/query.ts'
 import { buildBodySchema, findBodyConflicts } from './body-schema.ts'
 
 export interface BodyProblem {
