@@ -8,38 +8,31 @@ import { durably } from '../db/durably.ts'
 import { isLive } from '../db/leases.ts'
 import type { Database } from '../db/open.ts'
 import type { Tables } from '../db/tables.ts'
-import type { LeadInBody } from '../leads/lead-store.ts'
 import { makeAnew } from './made-anew.ts'
+import type { PlannedDelivery } from './plan.ts'
 import { periodIn } from './runs.ts'
 
 export type DeliveryKind = Tables['deliveries']['kind']
 type DeliveryStatus = Tables['deliveries']['status']
 
 /** The values of a delivery that never change. */
-export interface DeliveryFacts {
+export interface DeliveryFacts extends Omit<PlannedDelivery, 'queryList' | 'contents'> {
   idempotencyKey: string
-  /** The period of the run that began it. */
   runId: number
   userId: number
   kind: DeliveryKind
+  /** That of the run that began it. */
   period: string
-  part: number
-  parts: number
-  queries: number
-  leads: number
-  bytes: number
 }
 
 /** A recorded attempt that this process has to make. */
-export interface RecordedAttempt extends DeliveryFacts {
+export interface RecordedAttempt extends DeliveryFacts, PlannedDelivery {
   attempt: 1 | 2
   /** It goes out compressed (contract 4.17). */
   gzip: boolean
   email: string
   /** In its stored form. */
   receiverKey: string
-  queryList: string
-  contents: readonly LeadInBody[]
 }
 
 /** The state of a delivery. */

@@ -7,6 +7,7 @@ import { durably } from '../db/durably.ts'
 import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
 import { recordAnswers } from './answers.ts'
+import type { AttemptOutcome } from './attempt.ts'
 import type { DeliveryKind, DeliveryState, RecordedAttempt } from './ledger.ts'
 import type { PlannedDelivery } from './plan.ts'
 import { encodeRecipes } from './recipe.ts'
@@ -28,17 +29,10 @@ export interface PlannedPush {
   server: string
 }
 
-export interface RecordedOutcome {
+export interface RecordedOutcome
+  extends Pick<AttemptOutcome, 'ok' | 'maybeArrived' | 'httpStatus' | 'error' | 'durationMs' | 'answer'> {
   idempotencyKey: string
   attempt: 1 | 2
-  ok: boolean
-  /** The attempt may have reached the receiver without a complete answer. */
-  maybeArrived: boolean
-  httpStatus: number | null
-  error: string | null
-  durationMs: number
-  /** The words with which the receiver refused. */
-  answer?: string
   /** The pause before the second attempt, if there is one. */
   retryDelayMs: number
 }

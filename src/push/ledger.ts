@@ -62,7 +62,7 @@ export interface ReceiverStore {
 /** Plans the pushes of users, by matching and with a cache of what it has read. */
 export interface PlanSource {
   /** The plans of `users`, in their order, group by group. Groups are read, and plans are made, on demand. */
-  plan(users: readonly UserToServe[], compared: readonly string[]): AsyncGenerator<AsyncIterable<UserPlan>>
+  planGroups(users: readonly UserToServe[], compared: readonly string[]): AsyncGenerator<AsyncIterable<UserPlan>>
   /** The leads of a body in their order, with their JSON; undefined if one of them is gone. */
   readJson(contents: readonly LeadInBody[]): Promise<LeadWithJson[] | undefined>
   /** Drops all data that was read under another count of erasures than `erasures`. */

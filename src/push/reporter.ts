@@ -1,5 +1,4 @@
 /** The interface through which a push reports its progress: the lines of `push --json` as values, notes and waits. */
-import type { DeliveryFacts, DeliveryState, LedgerDelivery } from '../deliveries/ledger.ts'
 import type { DeliveryLine, PushLine, SummaryLine } from '../index.ts'
 import type { Hold } from './hold.ts'
 
@@ -41,15 +40,11 @@ export function tellAll(...reporters: Partial<PushReporter>[]): PushReporter {
   }
 }
 
-export type ToldDelivery = DeliveryFacts & Pick<LedgerDelivery, 'email'>
+type ToldState = Pick<DeliveryLine, 'status' | 'attempts' | 'httpStatus' | 'error'>
+type ToldDelivery = Omit<DeliveryLine, 'type' | 'user' | keyof ToldState> & { email: string | null }
 
-/** `state`: where the delivery comes without it. */
-export function toDeliveryLine(delivery: LedgerDelivery): DeliveryLine
-export function toDeliveryLine(delivery: ToldDelivery, state: DeliveryState): DeliveryLine
-export function toDeliveryLine(
-  delivery: ToldDelivery,
-  state: DeliveryState = delivery as LedgerDelivery,
-): DeliveryLine {
+/** Takes the fields of the line out of both, which may have more. */
+export function toDeliveryLine(delivery: ToldDelivery, state: ToldState): DeliveryLine {
   const { email: user, kind, idempotencyKey, period, part, parts, queries, leads, bytes } = delivery
   const { status, attempts, httpStatus, error } = state
   return {

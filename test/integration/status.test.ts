@@ -438,10 +438,11 @@ test('status --user --json shows deliveries as push does, with a log of the atte
   ])
   const { rows } = await sql<{ n: number }>`select count(*) as n from deliveries where user_id = ${user}`.execute(db)
   assert.equal(rows[0]?.n, 2)
-  const push = toDeliveryLine({
+  const told = {
     runId: 1, idempotencyKey: key, userId: user, email: 'a@example.com', kind: 'weekly', period, part: 1, parts: 1, queries: 1, leads: 2,
     bytes: 300, status: 'unknown', attempts: 2, httpStatus: line.httpStatus, error: 'nobody recorded what came of the attempt',
-  }) // biome-ignore format: a list
+  } as const // biome-ignore format: a list
+  const push = toDeliveryLine(told, told)
   assert.deepEqual(line, push)
   assert.deepEqual(Object.keys(json[0]).slice(0, 14), Object.keys(push))
   const text = await callProgram(['status', '--user', 'a@example.com'], { env: { DATABASE_URL: url } })

@@ -149,7 +149,10 @@ class ModelPlans implements PlanSource {
     })
   }
 
-  async *plan(users: readonly UserToServe[], compared: readonly string[]): AsyncGenerator<AsyncIterable<UserPlan>> {
+  async *planGroups(
+    users: readonly UserToServe[],
+    compared: readonly string[],
+  ): AsyncGenerator<AsyncIterable<UserPlan>> {
     const { model, surely } = this
     const places = await surely('findQueries', () => users.map(({ id }) => model.state.users.get(id)?.places ?? []))
     if (this.reading.server !== this.findServer()) this.forget()

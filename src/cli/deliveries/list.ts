@@ -55,7 +55,7 @@ export async function list({ io, open }: AtDatabase<'timeZone'>, options: ListOp
 }
 
 const toFields = ({ firstAt, lastAt, durationMs, cause, doubtful, ...delivery }: ListedDelivery) => ({
-  ...toDeliveryLine(delivery),
+  ...toDeliveryLine(delivery, delivery),
   ...{ firstAt, lastAt, durationMs, cause, doubtful },
 })
 

@@ -27,7 +27,7 @@ export async function show(
       return 0
     }
     const { attemptLog, createdAt, recipe: _, queryList: __, ...line } = found
-    await io.out.result({ ...toDeliveryLine(line), createdAt, attemptLog }, () =>
+    await io.out.result({ ...toDeliveryLine(line, line), createdAt, attemptLog }, () =>
       writeDelivery(io, found, settings.timeZone),
     )
     return 0

@@ -121,7 +121,7 @@ async function showUser(io: CommandIo, db: Database, email: string, settings: St
   const { user } = await findUser(db, email)
   for await (const delivery of findUserDeliveries(db, user.id, settings.keepAnswers)) {
     const { attemptLog, createdAt } = delivery
-    await io.out.json({ ...toDeliveryLine(delivery), createdAt, attemptLog })
+    await io.out.json({ ...toDeliveryLine(delivery, delivery), createdAt, attemptLog })
   }
   return 0
 }

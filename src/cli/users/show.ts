@@ -23,7 +23,7 @@ export async function show(
 
 function toLine({ deliveries, ...facts }: UserFacts): object {
   const shown = deliveries.map(({ attemptLog: _, createdAt, recipe: __, ...delivery }) => ({
-    ...toDeliveryLine(delivery),
+    ...toDeliveryLine(delivery, delivery),
     createdAt,
   }))
   return { type: 'user', ...facts, deliveries: shown }

@@ -5,9 +5,15 @@
 import { LRUCache } from 'lru-cache'
 import type { AttemptOutcome } from '../../deliveries/attempt.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
-import type { DeliveryKind, DeliveryState, LedgerDelivery, RecordedAttempt } from '../../deliveries/ledger.ts'
+import type {
+  DeliveryFacts,
+  DeliveryKind,
+  DeliveryState,
+  LedgerDelivery,
+  RecordedAttempt,
+} from '../../deliveries/ledger.ts'
 import type { PlannedPush, RecordedOutcome, RecordedPushes } from '../../deliveries/record.ts'
-import { type ToldDelivery, toDeliveryLine } from '../reporter.ts'
+import { toDeliveryLine } from '../reporter.ts'
 import { DueAttempts } from './due-attempts.ts'
 import type { LoopContext } from './loop-context.ts'
 
@@ -134,7 +140,7 @@ export class AttemptsInHand {
   }
 
   /** Reports a delivery, and counts its user. */
-  private tellOne(delivery: ToldDelivery, state: DeliveryState): void {
+  private tellOne(delivery: DeliveryFacts & Pick<LedgerDelivery, 'email'>, state: DeliveryState): void {
     const { run, users, reporter } = this.context
     users.add(delivery.userId, delivery.runId !== run.id || mayReturn(delivery.kind))
     reporter.line(toDeliveryLine(delivery, state))

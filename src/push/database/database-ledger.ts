@@ -1,7 +1,7 @@
 /** The ledger of a run on PostgreSQL. */
 import { databaseLeases } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
-import type { Ledger, PlanSource } from '../ledger.ts'
+import type { Ledger } from '../ledger.ts'
 import { Planner } from './planner.ts'
 import { databaseReceiver } from './receivers.ts'
 import { attemptStatements, bind, runStatements, userStatements } from './statements.ts'
@@ -12,14 +12,5 @@ export const databaseLedger = (db: Database): Ledger => ({
   users: bind(db, userStatements),
   attempts: bind(db, attemptStatements),
   receiver: (receiverUrl) => databaseReceiver(db, receiverUrl),
-  planner: (...of) => planSourceOf(new Planner(db, ...of)),
-})
-
-const planSourceOf = (planner: Planner): PlanSource => ({
-  async *plan(users, compared) {
-    for await (const group of planner.read(users, compared)) yield planner.planGroup(group)
-  },
-  readJson: (contents) => planner.leads.readJson(contents),
-  forgetErased: (erasures) => planner.forgetErased(erasures),
-  forget: () => planner.forget(),
+  planner: (...of) => new Planner(db, ...of),
 })

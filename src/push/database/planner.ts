@@ -7,7 +7,7 @@ import { findErasureCount } from '../../deliveries/erasure-count.ts'
 import { type Plan, type PlannedDelivery, planDeliveries, type QueryToPlan } from '../../deliveries/plan.ts'
 import { type LeadToPlan, SharedLeads } from '../../deliveries/shared-leads.ts'
 import { findRivals } from '../../leads/house.ts'
-import { LeadStore } from '../../leads/lead-store.ts'
+import { type LeadInBody, LeadStore, type LeadWithJson } from '../../leads/lead-store.ts'
 import type { Live } from '../../matching/listed.ts'
 import { Matcher } from '../../matching/matcher.ts'
 import { noIds } from '../../matching/newest.ts'
@@ -77,28 +77,39 @@ function countLeftOut(
   return left.size
 }
 
-/** Some users with the data for their plans. */
-export interface UserGroup {
-  users: readonly UserToServe[]
-  queriesOf: ReadonlyMap<number, readonly UserQuery[]>
-  matches: ReadonlyMap<number, Omit<PlannedQuery, 'json'>>
-  /** Ids of searches that took too long. */
-  slow: ReadonlySet<number>
-  leads: SharedLeads
-  erasures: number
-  server: string
-  marks: ReadonlyMap<number, number>
-  leadsBefore: ReadonlyMap<number, number>
-}
+type QueriesOf = ReadonlyMap<number, readonly UserQuery[]>
 
 /** Users whose queries are read together. */
 export const usersPerGroupMax = 500
 /** Bounds the memory of one group of users: 300 leads a query, a few dozen bytes each. */
 const queriesPerGroup = 500
 
+/** Groups of neighbouring users with so many queries at most, or of one user with more. */
+function cutByQueries(users: readonly UserToServe[], queriesOf: QueriesOf): UserToServe[][] {
+  const groups: UserToServe[][] = []
+  let queries = Number.POSITIVE_INFINITY
+  for (const user of users) {
+    const own = queriesOf.get(user.id)?.length ?? 0
+    queries += own
+    if (queries <= queriesPerGroup) groups.at(-1)?.push(user)
+    else {
+      groups.push([user])
+      queries = own
+    }
+  }
+  return groups
+}
+
+async function* each(
+  users: readonly UserToServe[],
+  planOne: (user: UserToServe) => Promise<UserPlan>,
+): AsyncGenerator<UserPlan, void> {
+  for (const user of users) yield await planOne(user)
+}
+
 export class Planner {
-  readonly leads: LeadStore
   private readonly db: Database
+  private readonly leads: LeadStore
   private readonly live: Live
   private readonly findServer: () => string
   private readonly onErasure: () => void
@@ -139,31 +150,25 @@ export class Planner {
     return reading.erasures
   }
 
-  /** A plan for each of `users`, in their order. */
-  async *plan(users: readonly UserToServe[], compared?: readonly string[]): AsyncGenerator<UserPlan, void> {
-    for await (const group of this.read(users, compared)) yield* this.planGroup(group)
+  readJson(contents: readonly LeadInBody[]): Promise<LeadWithJson[] | undefined> {
+    return this.leads.readJson(contents)
   }
 
-  /** Reads `users` in their order, group by group; `compared` as in `Pass`. */
-  async *read(users: readonly UserToServe[], compared: readonly string[] = []): AsyncGenerator<UserGroup, void> {
+  /** A plan for each of `users`, in their order. */
+  async *plan(users: readonly UserToServe[], compared?: readonly string[]): AsyncGenerator<UserPlan, void> {
+    for await (const plans of this.planGroups(users, compared)) yield* plans
+  }
+
+  /** The same, group by group: groups are read, and plans are made, on demand. `compared` as in `Pass`. */
+  async *planGroups(
+    users: readonly UserToServe[],
+    compared: readonly string[] = [],
+  ): AsyncGenerator<AsyncGenerator<UserPlan, void>, void> {
     for (let at = 0; at < users.length; at += usersPerGroupMax) {
       const some = users.slice(at, at + usersPerGroupMax)
       const queriesOf = await this.findQueries(some)
-      let group: UserToServe[] = []
-      let queries = 0
-      for (const user of some) {
-        const own = queriesOf.get(user.id)?.length ?? 0
-        if (queries > 0 && queries + own > queriesPerGroup) {
-          const full = group
-          yield await rideOut(this.db, () => this.readGroup(full, queriesOf, compared))
-          group = []
-          queries = 0
-        }
-        group.push(user)
-        queries += own
-      }
-      const rest = group
-      yield await rideOut(this.db, () => this.readGroup(rest, queriesOf, compared))
+      for (const group of cutByQueries(some, queriesOf))
+        yield await rideOut(this.db, () => this.readGroup(group, queriesOf, compared))
     }
   }
 
@@ -190,16 +195,17 @@ export class Planner {
 
   private async readGroup(
     users: readonly UserToServe[],
-    queriesOf: ReadonlyMap<number, readonly UserQuery[]>,
+    queriesOf: QueriesOf,
     compared: readonly string[],
-  ): Promise<UserGroup> {
+  ): Promise<AsyncGenerator<UserPlan, void>> {
     if (this.reading.server !== this.findServer()) this.forget()
-    const { reading } = this
+    const { reading, live } = this
+    const { server, matcher } = reading
     const marks = new Map(users.map(({ id }) => [id, markQueries((queriesOf.get(id) ?? []).map(({ json }) => json))]))
     const leadsBefore = await findLeadsBefore(this.db, users, marks, compared)
     const searchIds = new Set(users.flatMap(({ id }) => queriesOf.get(id) ?? []).map(({ search_id }) => search_id))
     const erasures = await this.countErasures(reading)
-    const matched = await reading.matcher.match(searchIds)
+    const matched = await matcher.match(searchIds)
     const { leads, indexes } = await this.leads.find([...matched.values()].map(({ ids }) => ids))
     const matches = new Map(
       [...matched].map(([id, { ids: versionIds, leftOut }], at) => [
@@ -207,41 +213,19 @@ export class Planner {
         { versionIds, leftOut, indexes: indexes[at] as Int32Array },
       ]),
     )
-    const rivals = this.live.sameHouse === 'once' ? await findRivals(this.db, leads) : undefined
-    const { server, matcher } = reading
-    const { slow } = matcher
-    return {
-      users,
-      queriesOf,
-      matches,
-      slow,
-      leads: new SharedLeads(leads, rivals),
-      erasures,
-      server,
-      marks,
-      leadsBefore,
-    }
-  }
-
-  /** Each plan is made on demand. */
-  async *planGroup(group: UserGroup): AsyncGenerator<UserPlan, void> {
-    const { users, queriesOf, matches, slow, leads, erasures, server, marks, leadsBefore } = group
-    for (const user of users) {
+    const shared = new SharedLeads(leads, live.sameHouse === 'once' ? await findRivals(this.db, leads) : undefined)
+    const planOne = async (user: UserToServe): Promise<UserPlan> => {
       const own = queriesOf.get(user.id) ?? []
-      const queries = own.map(({ json, search_id }) => {
-        return { json, ...(matches.get(search_id) ?? nothing) }
-      })
-      const tooSlow = own.find(({ search_id }) => slow.has(search_id))?.json
-      const matched = queries.reduce((sum, { versionIds }) => sum + versionIds.length, 0)
+      const queries = own.map(({ json, search_id }) => ({ json, ...(matches.get(search_id) ?? nothing) }))
+      const tooSlow = own.find(({ search_id }) => matcher.slow.has(search_id))?.json
       const { deliveries, tooLarge, leftOut }: Plan =
-        queries.length > 0 && tooSlow === undefined ? planDeliveries(queries, leads) : noPlan
-      const hrefs = tooLarge.length > 0 ? await this.findHrefs(tooLarge) : []
-      yield {
+        queries.length > 0 && tooSlow === undefined ? planDeliveries(queries, shared) : noPlan
+      return {
         user,
         queries,
         deliveries,
-        matches: matched,
-        tooLarge: hrefs,
+        matches: queries.reduce((sum, { versionIds }) => sum + versionIds.length, 0),
+        tooLarge: tooLarge.length > 0 ? await this.findHrefs(tooLarge) : [],
         tooSlow,
         erasures,
         server,
@@ -250,6 +234,7 @@ export class Planner {
         leadsBefore: leadsBefore.get(user.id),
       }
     }
+    return each(users, planOne)
   }
 
   private async findHrefs(leads: readonly LeadToPlan[]): Promise<string[]> {

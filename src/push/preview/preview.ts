@@ -5,19 +5,19 @@
 import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { buildBody } from '../../deliveries/body.ts'
-import { type DeliveryKind, isAbandoned, isTooLate, isWanted, type RecordedAttempt } from '../../deliveries/ledger.ts'
+import { type DeliveryKind, isAbandoned, isTooLate, isWanted, type LedgerDelivery } from '../../deliveries/ledger.ts'
 import type { PlannedDelivery } from '../../deliveries/plan.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
 import { findOpenForcedBy, findOtherTimeZone, findPeriod, type Run } from '../../deliveries/runs.ts'
 import type { DeliveryLine, PushLine, SummaryLine } from '../../index.ts'
-import type { Live } from '../../matching/listed.ts'
 import { databaseLedger } from '../database/database-ledger.ts'
 import { Planner, type UserPlan } from '../database/planner.ts'
 import { findTrouble } from '../database/receivers.ts'
 import { countUsersElsewhere } from '../database/users-left.ts'
 import { findUsersToServe, isHeld } from '../database/users-to-serve.ts'
 import { toReason, type WeekHold } from '../hold.ts'
-import { Tally } from '../reporter.ts'
+import type { PushSettings } from '../push-request.ts'
+import { Tally, toDeliveryLine } from '../reporter.ts'
 import type { PushRequest } from '../run/scope.ts'
 import { Agenda, skipWithoutQueries } from '../whom/agenda.ts'
 import { judgePlan } from '../whom/guard.ts'
@@ -26,12 +26,7 @@ import { tooLargeWarning } from '../whom/planned-pushes.ts'
 import { UserCount } from '../whom/user-count.ts'
 import { Spread } from './spread.ts'
 
-export interface PreviewSettings {
-  timeZone: string
-  maxLeadAgeMs: number
-  guard: 'on' | 'off'
-  sameHouse: Live['sameHouse']
-}
+export type PreviewSettings = Pick<PushSettings, 'timeZone' | 'maxLeadAgeMs' | 'guard' | 'sameHouse'>
 
 export type PreviewRequest = Exclude<PushRequest, { what: 'resume' }>
 
@@ -43,14 +38,8 @@ export interface PreviewedDelivery {
   readBody(): Promise<Buffer>
 }
 
-type Planned = Omit<DeliveryLine, 'type' | 'status' | 'httpStatus' | 'error'>
-
-/** Takes the fields of the line out of `planned`, which may have more. */
-function toPlannedLine(planned: Planned): DeliveryLine {
-  const { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes, attempts } = planned
-  const what = { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes }
-  return { type: 'delivery', ...what, status: 'planned', attempts, httpStatus: null, error: null }
-}
+/** The state of a delivery that has had so many attempts. */
+const plannedAfter = (attempts: number) => ({ status: 'planned', attempts, httpStatus: null, error: null }) as const
 
 const usersPerPage = 500
 const deliveriesPerPage = 100
@@ -62,13 +51,11 @@ export class Preview {
   /** Only new deliveries. */
   readonly spread = new Spread()
   readonly period: string
-  private readonly live: Live
   private lastPlan: UserPlan | undefined
   private readonly db: Database
   private readonly request: PreviewRequest
   private readonly planner: Planner
-  private readonly guard: 'on' | 'off'
-  private readonly timeZone: string
+  private readonly settings: PreviewSettings
   private readonly users = new UserCount()
   /** Users who are left out one by one. */
   private leftOut = 0
@@ -82,15 +69,16 @@ export class Preview {
   /** Users whom running pushes are working on. */
   private elsewhere = 0
 
-  private constructor(db: Database, request: PreviewRequest, of: PreviewSettings & Pick<Run, 'period' | 'seenSince'>) {
-    const { period, seenSince, sameHouse, guard, timeZone } = of
+  private constructor(
+    db: Database,
+    request: PreviewRequest,
+    settings: PreviewSettings & Pick<Run, 'period' | 'seenSince'>,
+  ) {
     this.db = db
     this.request = request
-    this.period = period
-    this.live = { seenSince, sameHouse }
-    this.guard = guard
-    this.timeZone = timeZone
-    this.planner = new Planner(db, this.live)
+    this.settings = settings
+    this.period = settings.period
+    this.planner = new Planner(db, settings)
   }
 
   static async create(db: Database, request: PreviewRequest, settings: PreviewSettings): Promise<Preview> {
@@ -112,27 +100,18 @@ export class Preview {
   }
 
   summary(seconds: number): SummaryLine {
-    const { tally, users, leftOut, uncounted, period, already, elsewhere, owed } = this
+    const { tally, users, leftOut, uncounted, period, already, elsewhere, owed, sameHouse } = this
     const total = users.totalWith({ skipped: tally.skipped, leftOut, uncounted })
-    const { sameHouse } = this
     const of = { period, users: total, already, elsewhere, owed, seconds }
-    return { ...tally.summary(of), ...(this.live.sameHouse === 'once' && { sameHouse }) }
+    return { ...tally.summary(of), ...(this.settings.sameHouse === 'once' && { sameHouse }) }
   }
 
   private async *find(): AsyncGenerator<PreviewedDelivery | Exclude<PushLine, DeliveryLine>> {
-    const { db, request, period, timeZone, guard } = this
-    const otherTimeZone = await findOtherTimeZone(db, timeZone)
-    const agenda = new Agenda({
-      ledger: databaseLedger(db),
-      request,
-      period,
-      runId: undefined,
-      forcedBy: await findOpenForcedBy(db, period),
-      timeZone,
-      otherTimeZone,
-      guard,
-      accept: false,
-    })
+    const { db, request, period, settings } = this
+    const otherTimeZone = await findOtherTimeZone(db, settings.timeZone)
+    const forcedBy = await findOpenForcedBy(db, period)
+    const of = { ledger: databaseLedger(db), request, runId: undefined, forcedBy, otherTimeZone, accept: false }
+    const agenda = new Agenda({ ...settings, ...of, period })
     await agenda.look()
     const counted = await agenda.count()
     if (request.what === 'all') this.already = counted.served
@@ -195,20 +174,17 @@ export class Preview {
   }
 
   private preview({ user, matches }: UserPlan, delivery: PlannedDelivery, kind: DeliveryKind): PreviewedDelivery {
-    const planned = { user: user.email, kind, idempotencyKey: null, period: this.period, attempts: 0, ...delivery }
+    const planned = { email: user.email, kind, idempotencyKey: null, period: this.period, ...delivery }
     return {
-      line: toPlannedLine(planned),
+      line: toDeliveryLine(planned, plannedAfter(0)),
       matches: delivery.part === 1 ? matches : null,
       readBody: () => this.readBody(delivery),
     }
   }
 
-  private async readBody({
-    queryList,
-    contents,
-    bytes,
-  }: Pick<RecordedAttempt, 'queryList' | 'contents' | 'bytes'>): Promise<Buffer> {
-    const leads = await this.planner.leads.readJson(contents)
+  private async readBody(delivery: Pick<PlannedDelivery, 'queryList' | 'contents' | 'bytes'>): Promise<Buffer> {
+    const { queryList, contents, bytes } = delivery
+    const leads = await this.planner.readJson(contents)
     if (!leads) throw new Error('a listing was erased while its delivery was previewed')
     return buildBody(queryList, leads, bytes)
   }
@@ -217,8 +193,8 @@ export class Preview {
   private async *findInterrupted(): AsyncGenerator<PreviewedDelivery> {
     let lastKey = ''
     for (;;) {
-      const { rows } = await sql<DeliveryLine & { userId: number; queryList: string; recipe: Buffer }>`
-        select u.id as "userId", u.email as user, d.kind, d.idempotency_key as "idempotencyKey", d.period, d.part, d.parts, d.queries, d.leads,
+      const { rows } = await sql<Omit<LedgerDelivery, 'email'> & { email: string; queryList: string; recipe: Buffer }>`
+        select u.id as "userId", u.email, d.kind, d.idempotency_key as "idempotencyKey", d.period, d.part, d.parts, d.queries, d.leads,
           d.bytes, d.attempts, d.query_list as "queryList", d.recipe
         from deliveries d join users u on u.id = d.user_id
         where d.status = 'pending' and d.attempts < 2 and d.end_reason is null and ${isWanted} and not ${isTooLate} and ${isAbandoned('all')}
@@ -229,7 +205,8 @@ export class Preview {
         const contents = decodeRecipe(recipe).map((versionId) => ({ versionId }))
         const delivery = { queryList, contents, bytes: row.bytes }
         this.users.add(userId, true)
-        yield { line: toPlannedLine(row), matches: null, readBody: () => this.readBody(delivery) }
+        const line = toDeliveryLine(row, plannedAfter(row.attempts))
+        yield { line, matches: null, readBody: () => this.readBody(delivery) }
       }
       if (rows.length < deliveriesPerPage) return
       lastKey = rows.at(-1)?.idempotencyKey ?? ''

@@ -140,7 +140,7 @@ export class PlannedPushes {
       cursor = users.at(-1)
       const unheld = users.filter(({ id }) => !this.leftOut.has(id))
       if (unheld.length < users.length) this.heldRanges.add(range)
-      for await (const plans of this.planner.plan(unheld, pass.compared)) yield { range, plans }
+      for await (const plans of this.planner.planGroups(unheld, pass.compared)) yield { range, plans }
     }
   }
 
@@ -158,7 +158,7 @@ export class PlannedPushes {
   }
 
   private async *plansOf(users: readonly UserToServe[], compared: readonly string[]): AsyncGenerator<UserPlan> {
-    for await (const group of this.planner.plan(users, compared)) yield* group
+    for await (const group of this.planner.planGroups(users, compared)) yield* group
   }
 
   private async *ofPlans(
