@@ -17,8 +17,6 @@ function findWholePushes({ outcome }: Facts): readonly SimulatedProcess[] | unde
   const { scenario, processes, pushes } = outcome
   if (scenario.events.some(({ is }) => is !== 'stop') || scenario.users.some((it) => it.leadsBefore)) return undefined
   const some = processes.slice(0, pushes).filter(({ wasStopped }) => !wasStopped)
-  // beside second attempts that are due, few first ones decide: their users are not drawn from all
-  if (some.length < pushes) return undefined
   const isWhole = ({ request, end, foundTrouble }: SimulatedProcess) =>
     request.what === 'all' && request.limit === undefined && end?.is === 'ended' && !foundTrouble
   const startMs = Math.min(...some.map((it) => it.startMs))
@@ -28,21 +26,33 @@ function findWholePushes({ outcome }: Facts): readonly SimulatedProcess[] | unde
   return some.length > 0 && some.every(isWhole) && spares ? some : undefined
 }
 
-/** The users whom the receiver always fails for, if they are at most half of all. */
-function findFailing({ users, listings, receiver }: Scenario): ReadonlySet<number> | undefined {
+/**
+ * The users whom the receiver always fails for, if they are at most half of those whom an earlier push left without an attempt: in doubt
+ * first attempts decide, and no second one is made (contract 4.12).
+ */
+function findFailing(
+  { users, listings, receiver }: Scenario,
+  tried: ReadonlySet<number>,
+): ReadonlySet<number> | undefined {
   const failing = new Set<number>()
   for (const { manner } of receiver)
     if (manner.is === 'fails for') for (const user of findUsersOf(manner.whom, { users, listings })) failing.add(user)
-  const served = [...users.keys()].filter((at) => users[at]?.subscribed && users[at].places.length > 0)
-  return 2 * served.filter((at) => failing.has(at)).length <= served.length ? failing : undefined
+  const untried = [...users.keys()].filter(
+    (at) => users[at]?.subscribed && users[at].places.length > 0 && !tried.has(at),
+  )
+  const isEnough = untried.length > 0 && 2 * untried.filter((at) => failing.has(at)).length <= untried.length
+  return isEnough ? failing : undefined
 }
 
 export function checkIsolation(facts: Facts, say: Say): void {
   const { outcome, byKey } = facts
   const { scenario, before } = outcome
   const pushes = findWholePushes(facts)
-  const failing = findFailing(scenario)
-  if (pushes === undefined || failing === undefined || before === undefined) return
+  if (pushes === undefined || before === undefined) return
+  const beganMs = Math.min(...pushes.map(({ startMs }) => startMs))
+  const tried = before.deliveries.filter(({ key }) => byKey.get(key)?.some(({ atMs }) => atMs < beganMs))
+  const failing = findFailing(scenario, new Set(tried.map(({ userId }) => userId - 1)))
+  if (failing === undefined) return
   let [left, whole] = [0, 0]
   for (const [at, { subscribed, places }] of scenario.users.entries()) {
     if (!subscribed || places.length === 0 || failing.has(at)) continue

@@ -109,9 +109,8 @@ export class AttemptsInHand {
 
   /**
    * Records up to `room` attempts that are due, of one kind if `only` names it, and makes them ready. `drawn`: any of them, not the earliest.
-   * Returns how many.
    */
-  async recordDue(room: number, only: AttemptKind | undefined, drawn = false): Promise<number> {
+  async recordDue(room: number, only: AttemptKind | undefined, drawn = false): Promise<readonly RecordedAttempt[]> {
     const { receiver, run } = this.context
     const attempts = await this.due.take(room, only, this.keys, drawn)
     if (attempts.length === 0) await this.endAbandoned()
@@ -119,7 +118,7 @@ export class AttemptsInHand {
     // the run that had them may have found trouble of the receiver
     if (attempts.some(({ runId }) => runId !== run.id)) await receiver.look()
     this.add(attempts)
-    return attempts.length
+    return attempts
   }
 
   private async endAbandoned(): Promise<void> {

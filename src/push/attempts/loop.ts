@@ -35,7 +35,7 @@ export class PushLoop {
   private planned: UserPush[] = []
   /** Planned pushes of users who were drawn from all who are owed; they go before the others. */
   private drawn: UserPush[] = []
-  /** The keys of recorded attempts of drawn users, one for each user. */
+  /** The keys of recorded attempts of drawn users, one for each user whose push was begun for that. */
   private readonly drawnKeys = new Set<string>()
   /** A draw has found nobody: whoever comes later is for the next round. */
   private isNobodyToDraw = false
@@ -186,6 +186,13 @@ export class PushLoop {
     return pushes.length > 0
   }
 
+  /** All users are begun: draws from those who have had no attempt, as they were recorded ahead and taken back. */
+  private async drawBegun(room: number): Promise<void> {
+    const attempts = await this.attempts.recordDue(room, 'first', true)
+    for (const { idempotencyKey } of attempts) this.drawnKeys.add(idempotencyKey)
+    if (attempts.length === 0) this.receiver.noteNobodyToDraw()
+  }
+
   /** Attempts that are recorded or being made. */
   private get open(): number {
     return this.attempts.ready.length + this.onWire
@@ -216,8 +223,9 @@ export class PushLoop {
     const { attempts, planned } = this
     const pacedMs = this.receiver.untilSecond()
     const only = permission.seconds === 0 || pacedMs > 0 ? 'first' : undefined
-    if (permission.drawn && permission.firsts > 0 && this.drawn.length === 0) {
-      if (!(await this.draw())) this.receiver.noteNobodyToDraw()
+    if (permission.drawn && permission.firsts > 0 && this.drawn.length === 0 && !(await this.draw())) {
+      const room = this.room('due', permission)
+      await (room > 0 ? this.drawBegun(room) : this.wait(this.untilNextWork('first', pacedMs)))
       return
     }
     // due attempts come first
@@ -241,7 +249,8 @@ export class PushLoop {
       if (attempts.due.untilNext('second') > 0) kind = 'first'
       else if (!(await receiver.findLife('second'))) return
     }
-    await attempts.recordDue(room, kind)
+    // that of any user: those who came first may be of one place
+    await attempts.recordDue(room, kind, looks)
   }
 
   /**
@@ -280,7 +289,7 @@ export class PushLoop {
   /** Looks once more for abandoned deliveries. Where none are left it is done; otherwise it waits for the next attempt. */
   private async findEnd(only: AttemptKind | undefined, pacedMs: number): Promise<void> {
     const { due } = this.attempts
-    if ((await this.attempts.recordDue(1, only)) > 0) return
+    if ((await this.attempts.recordDue(1, only)).length > 0) return
     // in doubt those who are left decide: others of them may be in the hands of other processes
     if (this.receiver.isInDoubt && (await this.draw())) return
     if (await this.receiver.noteNoFirstsLeft()) return
