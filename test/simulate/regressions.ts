@@ -14,6 +14,35 @@ const usersIn = (digits: string, unsubscribed: readonly number[]) =>
   })
 
 export const regressions: Readonly<Record<string, Scenario>> = {
+  'users whose attempts were recorded ahead and taken back, as those of one place fail, are served by the same run': {
+    seed: 3,
+    users: ['10001', '10002', '10003'].flatMap((place, at) =>
+      Array.from({ length: [60, 66, 30][at] ?? 0 }, () => ({ places: [place], subscribed: true })),
+    ),
+    listings: ['10001', '10002', '10003'],
+    settings: {
+      ...settings,
+      retryDelayMs: 5_000,
+      concurrency: 64,
+      outageMs: 60_000,
+      compress: 'off',
+      leaseMs: 20_000,
+      guard: 'off',
+    },
+    receiver: [
+      {
+        atMs: 0,
+        manner: {
+          is: 'fails for',
+          whom: { by: 'place', places: ['10002'] },
+          how: { is: 'status', status: 413, latencyMs: 70 },
+          latencyMs: 70,
+        },
+      },
+    ],
+    pushes: [{ ...all, atMs: 15 }],
+    events: [],
+  },
   'a user who is drawn, and whom the guard holds back, is told once': {
     seed: 1_011_875,
     users: [...users(1), { places: ['10002'], subscribed: true, leadsBefore: 50 }],
