@@ -3,7 +3,7 @@
  * its delivery. Keys and contacts are taken out, but the words may name a listing by its URL, its address or its owner: an erasure
  * deletes the answers to the deliveries that had the listing.
  */
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import { durably } from '../db/durably.ts'
 import type { Database } from '../db/open.ts'
 import { decodeRecipe } from './recipe.ts'
@@ -74,21 +74,3 @@ export async function eraseAnswersOfUser(db: Database, userId: number): Promise<
 /** SQL: the receiver's words with the shown error of the delivery `d`. */
 export const answerOf = sql<string | null>`(select a.answer from answers a where a.idempotency_key = d.idempotency_key
   and a.attempt = case when d.second_error is null then 1 else 2 end)`
-
-/** An answer, and the number of deliveries that got it. */
-export interface AnswerCount {
-  answer: string
-  deliveries: number
-}
-
-/** The most answers that are shown for one cause: a receiver that names single listings answers each delivery differently. */
-export const answersShown = 3
-
-/** The most frequent answers among the deliveries `d` that fulfil `condition`. */
-export async function findAnswers(db: Database, condition: RawBuilder<boolean>): Promise<AnswerCount[]> {
-  const { rows } = await sql<AnswerCount>`
-    select answer, count(*) as deliveries from (select ${answerOf} as answer from deliveries d where ${condition}) s
-    where answer is not null group by answer order by 2 desc, answer limit ${answersShown}
-  `.execute(db)
-  return rows
-}

@@ -126,8 +126,7 @@ function lookFrom(
   from: DueFrom | undefined,
 ): DueFrom | undefined {
   if (rows.length === 0) return undefined
-  const { first, second } = from ?? { first: Number.NEGATIVE_INFINITY, second: Number.NEGATIVE_INFINITY }
-  const next = { first, second }
+  const next = { first: Number.NEGATIVE_INFINITY, second: Number.NEGATIVE_INFINITY, ...from }
   for (const { attempt, dueMs } of rows) {
     const which = attempt === 2 ? 'second' : 'first'
     if (dueMs !== null) next[which] = Math.max(next[which], dueMs - lookBackMs)

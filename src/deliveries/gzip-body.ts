@@ -11,7 +11,7 @@ import { combineCrcs, findCrcShift } from './crc.ts'
 
 /** A stretch of a body as whole deflate blocks, which are not the last and refer to nothing before them. */
 interface Block {
-  deflated: Buffer
+  deflated: Uint8Array
   /** Its bytes before compressing. */
   bytes: number
   crc: number
@@ -53,7 +53,8 @@ function deflate(content: Buffer): Block {
       ? store(content, false)
       : deflateRawSync(content, { level, finishFlush: constants.Z_SYNC_FLUSH })
   const { length: bytes } = content
-  return { deflated, bytes, crc: crc32(content), shift: findCrcShift(bytes) }
+  // its own bytes: zlib's result may be a slice that keeps a much larger buffer in memory
+  return { deflated: new Uint8Array(deflated), bytes, crc: crc32(content), shift: findCrcShift(bytes) }
 }
 
 const comma = Buffer.from(',')
@@ -62,15 +63,6 @@ const comma = Buffer.from(',')
 function joinLeads(leads: readonly LeadWithJson[], isLast: boolean): Buffer {
   const pieces = leads.flatMap(({ json }) => [json, comma])
   return Buffer.concat(isLast ? pieces.slice(0, -1) : pieces)
-}
-
-/** Copies the bytes: zlib's result may be a slice that keeps a much larger buffer in memory. */
-const ownBlock = (block: Block): Block => ({ ...block, deflated: copyOf(block.deflated) })
-
-function copyOf(buffer: Buffer): Buffer {
-  const copy = Buffer.allocUnsafeSlow(buffer.length)
-  buffer.copy(copy)
-  return copy
 }
 
 /** Cuts the leads of a body, in the order of `buildBody`, into blocks. A cut depends only on earlier leads of the same place. */
@@ -150,7 +142,7 @@ export class GzipBodies {
     const key = buildKey(leads, isLast)
     const known = this.cache.get(key)
     if (known) return known
-    const block = ownBlock(deflate(joinLeads(leads, isLast)))
+    const block = deflate(joinLeads(leads, isLast))
     if (block.deflated.length <= keptBlockBytesMax) this.cache.set(key, block)
     return block
   }

@@ -3,11 +3,19 @@
  * ledger keeps, so that a running push and a later report say the same.
  */
 import { formatCount } from '../../base/amounts.ts'
-import { type AnswerCount, answersShown } from '../../deliveries/answers.ts'
 import type { Finding } from '../finding.ts'
 
 /** `what` has the same words for every delivery with this cause: `HTTP 401: …`. */
 export type Cause = Pick<Finding, 'what'> & { toDo: string }
+
+/** An answer, and the number of deliveries that got it. */
+export interface AnswerCount {
+  answer: string
+  deliveries: number
+}
+
+/** The most answers that are shown for one cause: a receiver that names single listings answers each delivery differently. */
+export const answersShown = 3
 
 /** A cause with its deliveries. */
 export interface CauseGroup extends Cause {

@@ -2,9 +2,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import { isLive } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
-import { findAnswers } from '../../deliveries/answers.ts'
+import { answerOf } from '../../deliveries/answers.ts'
 import { isTheLastWord } from '../../push/database/users-to-serve.ts'
-import { type CauseGroup, causeOf } from './causes.ts'
+import { type AnswerCount, answersShown, type CauseGroup, causeOf } from './causes.ts'
 
 /** Deliveries with one cause, by how they ended. */
 export interface NotDelivered extends CauseGroup {
@@ -87,4 +87,13 @@ async function findUsers(db: Database, condition: RawBuilder<boolean>): Promise<
     select distinct u.email from deliveries d join users u on u.id = d.user_id where ${condition} order by u.email limit ${usersShown}
   `.execute(db)
   return rows.map(({ email }) => email)
+}
+
+/** The most frequent answers among the deliveries `d` that fulfil `condition`. */
+async function findAnswers(db: Database, condition: RawBuilder<boolean>): Promise<AnswerCount[]> {
+  const { rows } = await sql<AnswerCount>`
+    select answer, count(*) as deliveries from (select ${answerOf} as answer from deliveries d where ${condition}) s
+    where answer is not null group by answer order by 2 desc, answer limit ${answersShown}
+  `.execute(db)
+  return rows
 }

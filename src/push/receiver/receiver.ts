@@ -97,17 +97,14 @@ export class Receiver {
     return pace.isSlowed && this.hasSucceeded ? (pace.allowedRate(this.now) ?? pace.ratePerSecond) : undefined
   }
 
-  /** Some users alone may be in trouble: only attempts of drawn users may go out. */
   get drawsOnly(): boolean {
     return drawsOnly(this.health, this.rules)
   }
 
-  /** Whether those who are left decide if the receiver is in trouble, so that they must be all who are owed. */
   get isInDoubt(): boolean {
     return isInDoubt(this.health)
   }
 
-  /** Whether an attempt that is recorded may go out, beside those on the wire. */
   maySend(onWire: number): boolean {
     return maySend(this.health, onWire)
   }

@@ -56,6 +56,9 @@ const some: Scope = {
   heedsReceiver: true,
 }
 
+/** It does the work that other runs have left. */
+const goesOn = { takeover: 'all', resumes: true } as const
+
 export function scopeOf(request: PushRequest): Scope {
   switch (request.what) {
     case 'all': {
@@ -65,18 +68,10 @@ export function scopeOf(request: PushRequest): Scope {
       const command = force ? 'force' : 'all'
       // a careful beginning serves so many users and no others
       const owed = isForAll ? 'once' : 'none'
-      return { ...some, command, limit, takeover: 'all', resumes: true, owed, isForAll, looksAgain }
+      return { ...some, ...goesOn, command, limit, owed, isForAll, looksAgain }
     }
     case 'resume':
-      return {
-        ...some,
-        command: 'resume',
-        takeover: 'all',
-        resumes: true,
-        owed: 'once',
-        isForAll: true,
-        looksAgain: 'afterLeases',
-      }
+      return { ...some, ...goesOn, command: 'resume', owed: 'once', isForAll: true, looksAgain: 'afterLeases' }
     case 'failed':
       return { ...some, command: 'failed' }
     case 'owed':
