@@ -386,13 +386,16 @@ export class LedgerModel {
     return users
   }
 
-  /** Drawn by the count of draws, so that a run can be played again. */
-  draw(...[pass, count]: Parameters<UserStore['draw']>): UserToServe[] {
+  /** By the count of draws, so that a run can be played again. */
+  private shuffle<Row>(rows: readonly Row[], userOf: (row: Row) => number): Row[] {
     this.draws++
-    const chance = ({ id }: { id: number }) => Math.imul(Math.imul(id + 1, 0x9e3779b1) ^ this.draws, 0x85ebca6b) >>> 0
-    return this.subscribed
-      .filter((user) => this.is.isOwedBy(pass, user))
-      .sort((a, b) => chance(a) - chance(b))
+    const chance = (row: Row) => Math.imul(Math.imul(userOf(row) + 1, 0x9e3779b1) ^ this.draws, 0x85ebca6b) >>> 0
+    return rows.toSorted((a, b) => chance(a) - chance(b))
+  }
+
+  draw(...[pass, count]: Parameters<UserStore['draw']>): UserToServe[] {
+    const owed = this.subscribed.filter((user) => this.is.isOwedBy(pass, user))
+    return this.shuffle(owed, ({ id }) => id)
       .slice(0, count)
       .map(({ id, email }) => ({ id, email }))
   }
@@ -551,6 +554,7 @@ export class LedgerModel {
     known,
     from,
     only,
+    drawn = false,
     gzip = false,
   }: Parameters<AttemptStore['recordDue']>[0]): ReturnType<AttemptStore['recordDue']> extends Promise<infer T>
     ? T
@@ -573,7 +577,8 @@ export class LedgerModel {
     const lost = this.deliveries(
       (d) => from === undefined && isAskedFor('second') && is.isLost(d, takeover) && isToMake(d),
     )
-    const due = [lost, waiting('second'), waiting('first')].flatMap((some) => this.inOrder(some)).slice(0, limit)
+    const inOrder = (some: DeliveryRow[]) => (drawn ? this.shuffle(some, ({ userId }) => userId) : this.inOrder(some))
+    const due = [lost, waiting('second'), waiting('first')].flatMap(inOrder).slice(0, limit)
     const statement = due.length > 0 ? this.count({ runId, server }) : null
     const next = this.lookFrom(due, new Set(lost), from)
     for (const d of due) {
