@@ -8,7 +8,7 @@ import { comparedDays, comparedLeadsMin, frozenRunDays, lostKeptDays } from '../
 import { repeatable } from '../../db/dialect.ts'
 import { isLive, isLongDead } from '../../db/leases.ts'
 import { isPeriodOver, isUnderWay } from '../../deliveries/runs.ts'
-import type { Part, PruneContext } from './sweep.ts'
+import type { PruneContext, SweptPart } from './sweep.ts'
 
 /**
  * SQL: whether delivery `t` is still asked for. In a period that is not over, `push --failed` and monitors read failed and doubtful
@@ -26,7 +26,7 @@ const isAskedFor = sql<boolean>`exists (select from users u where u.id = t.user_
 const hasPending = sql<boolean>`exists (select from deliveries e where e.status = 'pending' and e.user_id = t.user_id)`
 
 /** Ended deliveries. */
-const deliveries: Part = {
+const deliveries: SweptPart = {
   table: 'deliveries',
   isOld: ({ before }) =>
     sql`t.status <> 'pending' and t.created_at < ${before}::timestamptz
@@ -64,7 +64,7 @@ async function findScopesThatAreOver({ db }: PruneContext): Promise<string[]> {
 const isCompared = sql<boolean>`(coalesce(t.leads, 0) >= ${comparedLeadsMin} and t.claimed_at >= now() - ${comparedDays} * interval '1 day')`
 
 /** Claims in scopes that are over. */
-const claims: Part = {
+const claims: SweptPart = {
   table: 'claims',
   isOld: async (context) => {
     const scopes = await findScopesThatAreOver(context)
@@ -81,7 +81,7 @@ export async function noteRuns({ db, before }: PruneContext): Promise<void> {
 }
 
 /** Triggers that were abandoned or dropped, a row for many; `trigger --again` may ask for younger ones (contract 6.1). */
-const triggers: Part = {
+const triggers: SweptPart = {
   table: 'lost_triggers',
   units: sql`cardinality(t.lead_ids)`,
   isOld: async ({ db, before }) => {
@@ -100,7 +100,7 @@ export async function forgetHookAnswers({ db, before }: PruneContext): Promise<v
 }
 
 /** Ended runs, but for those with which later weeks are compared or that have a pending delivery. */
-const runs: Part = {
+const runs: SweptPart = {
   table: 'runs',
   isOld: ({ before }) =>
     sql`coalesce(t.ended_at, t.started_at + ${frozenRunDays} * interval '1 day')
@@ -109,10 +109,10 @@ const runs: Part = {
 }
 
 /** Processes that died long ago. */
-const workers: Part = { table: 'workers', isOld: () => isLongDead(sql`t`) }
+const workers: SweptPart = { table: 'workers', isOld: () => isLongDead(sql`t`) }
 
 /** Keys of the reference receiver. They answer repeated deliveries, so a key stays as long as a sender may repeat it. */
-const receiverDeliveries: Part = {
+const receiverDeliveries: SweptPart = {
   table: 'receiver_deliveries',
   isOld: ({ before }) => sql`t.first_at < least(${before}::timestamptz, now() - ${comparedDays} * interval '1 day')`,
 }

@@ -11,7 +11,7 @@ import { locks } from '../../db/locks.ts'
 import { rideOut } from '../../db/patience.ts'
 import type { Tables } from '../../db/tables.ts'
 import { isUnderWay } from '../../deliveries/runs.ts'
-import type { Part, PruneContext } from './sweep.ts'
+import type { PruneContext, SweptPart } from './sweep.ts'
 
 const turnLookMs = 200
 
@@ -58,7 +58,7 @@ const isStale = ({ before, maxLeadAgeMs }: PruneContext, seen: RawBuilder<unknow
  * Stale listings. One that comes again is a new listing. The last version is marked as superseded and stays for now, for pushes that
  * planned with it a moment ago.
  */
-const leads: Part = {
+const leads: SweptPart = {
   table: 'lead_seen',
   isOld: (context) => isStale(context, sql`t`),
   async deleteRows(context, isMeant) {
@@ -101,7 +101,7 @@ const neededSince = sql<Date>`(select coalesce(least(
   ) - interval '1 day', 'infinity'))`
 
 /** Superseded versions that no delivery to come needs. */
-const versions: Part = {
+const versions: SweptPart = {
   table: 'lead_versions',
   isOld: (context) => {
     const isGone = sql<boolean>`not exists (select from leads l where l.id = t.lead_id)`
@@ -117,7 +117,7 @@ const versions: Part = {
 }
 
 /** What imports changed, but for that for which a hook has not been looked at. */
-const events: Part = {
+const events: SweptPart = {
   table: 'lead_events',
   isOld: ({ before }) =>
     sql`t.import_id <= (select max(id) from imports where started_at < ${before}::timestamptz)
@@ -128,7 +128,7 @@ const events: Part = {
  * Imports, but for the last one, and those whose listings a hook has not been looked at for. A listing whose import is gone is known to be
  * old.
  */
-const imports: Part = {
+const imports: SweptPart = {
   table: 'imports',
   isOld: ({ before }) =>
     sql`t.started_at < least(${before}::timestamptz, now() - ${importDays} * interval '1 day')
@@ -140,7 +140,7 @@ const isUnused = sql<boolean>`not exists (select from queries q where q.search_i
   and not exists (select from runs r where r.outcome = 'running' and ${isLive(sql`r.worker_id`)})`
 
 /** Searches that no query means. */
-const searches: Part = {
+const searches: SweptPart = {
   table: 'searches',
   isOld: () => isUnused,
   async deleteRows(context, isMeant) {

@@ -7,7 +7,7 @@ import type { Database } from '../../db/open.ts'
 import type { Tables } from '../../db/tables.ts'
 import { forgetHookAnswers, ledgerParts, noteRuns, otherParts } from './ledger.ts'
 import { listingParts, pruneSources } from './listings.ts'
-import { type Part, sweepPart } from './sweep.ts'
+import { type SweptPart, sweepPart } from './sweep.ts'
 
 const parts = { ...ledgerParts, ...listingParts, ...otherParts }
 
@@ -61,7 +61,7 @@ export async function prune(
     await forgetHookAnswers(context)
   }
   const counts = {} as PruneCounts
-  for (const [name, part] of Object.entries(parts) as [PrunedPart, Part][]) {
+  for (const [name, part] of Object.entries(parts) as [PrunedPart, SweptPart][]) {
     onPart?.(name)
     counts[name] = stop.aborted ? 0 : await sweepPart(context, part)
   }

@@ -55,7 +55,7 @@ export async function sweep(
 }
 
 /** What `prune` does with one table, whose rows are called `t`. */
-export interface Part {
+export interface SweptPart {
   table: string
   /** SQL: whether row `t` goes; undefined where none does. */
   isOld(context: PruneContext): RawBuilder<boolean> | Promise<RawBuilder<boolean> | undefined>
@@ -66,7 +66,7 @@ export interface Part {
 }
 
 /** Deletes the old rows of a table, and returns what they count; in a dry run adds it up. Skips locked rows. */
-export async function sweepPart(context: PruneContext, part: Part): Promise<number> {
+export async function sweepPart(context: PruneContext, part: SweptPart): Promise<number> {
   const { db, dryRun } = context
   const table = sql.table(part.table)
   const isOld = await part.isOld(context)
