@@ -99,7 +99,8 @@ export async function build(
   const receiver = await startTestReceiver(given.answer)
   t.after(() => receiver.close())
   const house = new PushHouse(await database.open(), receiver)
-  await seedLeads(house.opened, given.leads ?? [lead('a'), lead('b')])
+  const leads = given.leads ?? [lead('a'), lead('b')]
+  if (leads.length > 0) await seedLeads(house.opened, leads)
   await seedUsers(house.db, given.users ?? users(1))
   return house
 }

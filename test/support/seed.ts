@@ -33,42 +33,34 @@ export interface SeedUser {
   queries?: { value: string; places: string[] }[]
 }
 
+/** In two statements, however many: most tests have sixty. */
 export async function seedUsers(db: Database, users: SeedUser[]): Promise<void> {
-  for (const {
-    email,
-    receiverKey = 'key',
-    subscribed = true,
-    queries = [{ value: '78704', places: ['78704'] }],
-  } of users) {
-    const { id } = await db
-      .insertInto('users')
-      .values({ email, receiver_key: receiverKey, subscribed, home_key: queries[0]?.places[0] ?? '' })
-      .returning('id')
-      .executeTakeFirstOrThrow()
-    for (const [position, { value, places }] of queries.entries()) {
-      const meaning = sha256(JSON.stringify(places))
-      await db
-        .insertInto('searches')
-        .values({ meaning_sha256: meaning, kind: 'place', places, words: null, resolver: 1 })
-        .onConflict((conflict) => conflict.column('meaning_sha256').doNothing())
-        .execute()
-      const search = await db
-        .selectFrom('searches')
-        .select('id')
-        .where('meaning_sha256', '=', meaning)
-        .executeTakeFirstOrThrow()
-      const query = { type: 'zipcode' as const, value, radius: 0 }
-      await db
-        .insertInto('queries')
-        .values({
-          ...query,
-          user_id: id,
-          position,
-          hash: `${value}0`,
-          json: serialiseQuery(query),
-          search_id: search.id,
-        })
-        .execute()
-    }
-  }
+  const here = [{ value: '78704', places: ['78704'] }]
+  const given = JSON.stringify(
+    users.map(({ email, receiverKey = 'key', subscribed = true, queries = here }) => ({
+      ...{ email, receiverKey, subscribed, homeKey: queries[0]?.places[0] ?? '' },
+      queries: queries.map(({ value, places }) => ({
+        ...{ value, places, hash: `${value}0`, json: serialiseQuery({ type: 'zipcode', value, radius: 0 }) },
+        meaning: sha256(JSON.stringify(places)).toString('hex'),
+      })),
+    })),
+  )
+  const asked = sql`
+    rows from (jsonb_to_recordset(${given}::jsonb) as (email text, "receiverKey" text, subscribed boolean, "homeKey" text, queries jsonb))
+      with ordinality u (email, receiver_key, subscribed, home_key, queries, nth)
+    left join lateral rows from (jsonb_to_recordset(u.queries) as (value text, places text[], hash text, json text, meaning text))
+      with ordinality q (value, places, hash, json, meaning, position) on true`
+  await sql`
+    insert into searches (meaning_sha256, kind, places, words, resolver)
+    select distinct decode(meaning, 'hex'), 'place', places, null, 1 from ${asked} where meaning is not null on conflict do nothing
+  `.execute(db)
+  await sql`
+    with asked as (select * from ${asked}), added as (
+      insert into users (email, receiver_key, subscribed, home_key)
+      select email, receiver_key, subscribed, home_key from asked where coalesce(position, 1) = 1 order by nth returning id, email
+    )
+    insert into queries (user_id, position, type, value, radius, hash, json, search_id)
+    select added.id, position - 1, 'zipcode', value, 0, hash, json, s.id
+    from asked join added using (email) join searches s on s.meaning_sha256 = decode(meaning, 'hex')
+  `.execute(db)
 }
