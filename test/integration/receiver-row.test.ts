@@ -27,12 +27,12 @@ const down = { ...trouble, trouble: isDown }
 const first = { says: 'try', trouble: isDown as Trouble, kind: 'first' } as const
 const second = { ...first, kind: 'second' } as const
 
-const receiverOf = (row: ReceiverStore) =>
+const receiverOf = (row: ReceiverStore, notes: string[] = []) =>
   new Receiver({
     row,
     wire: { send: () => assert.fail('nothing is sent'), head: () => assert.fail('nothing is tried') },
     clock: systemClock,
-    reporter: collectingReporter([]),
+    reporter: collectingReporter([], notes),
     settings: { outageMs: 60_000, compress: 'off', ratePerSecond: undefined, retryDelayMs: 0 },
     ...{ heeds: true, accepts: false, tellsAgain: true },
   })
@@ -86,6 +86,35 @@ test('the row has the news of a process in their order', async (t) => {
   await Promise.all(telling)
   assert.equal((await row.read()).trouble, null)
 })
+
+// A look at what others know, under way when the answer came, put the outage back: the push waited for a receiver that was well.
+test('an outage that an answer has ended is not learnt again from a look that began before', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  const stored = databaseReceiver(db, url)
+  await stored.begin(false)
+  await stored.tell(down)
+  const isLate = makeGate()
+  const receiver = receiverOf({ ...stored, read: () => stored.read().finally(() => isLate.opened) })
+  await receiver.begin(() => {})
+  receiver.pause()
+  const looking = receiver.look()
+  const outcome = { httpStatus: 200, error: null, durationMs: 1 } as AttemptOutcome
+  const noting = receiver.note({ attempt: 1 } as RecordedAttempt, outcome, true)
+  isLate.open()
+  await Promise.all([looking, noting])
+  assert.deepEqual([receiver.maySend(0), (await stored.read()).trouble], [true, null])
+})
+
+test('a process learns the finding of another at the same time, and says so', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  const notes: string[] = []
+  const receiver = receiverOf(databaseReceiver(db, url), notes)
+  await receiver.begin(() => {})
+  receiver.pause()
+  await databaseReceiver(db, url).tell(down)
+  await receiver.look()
+  assert.deepEqual([notes, receiver.maySend(0)], [['The receiver is down, as another push found: waiting for it.'], false])
+}) // biome-ignore format: a list
 
 test('a push whose first attempts are all made learns what another found before it makes second ones', async (t) => {
   const { db } = await (await createDatabase(t)).open()
