@@ -5,7 +5,7 @@ import net from 'node:net'
 import { describe, test } from 'node:test'
 import { createDatabase } from '../support/database.ts'
 import { buildLongPush, longPushUsers, slowly, timesMax } from '../support/long-push.ts'
-import { callProgram, runProgram, startProgram } from '../support/program.ts'
+import { callProgram, startProgram } from '../support/program.ts'
 import { requestsAtLeast } from '../support/receiver.ts'
 import { listen } from '../support/sockets.ts'
 import { startWay } from '../support/way.ts'
@@ -63,7 +63,7 @@ describe('side by side', { concurrency: 3 }, () => {
         ['leads', 'import', '-'],
         ['users', 'import', '-'],
       ].map(async (args) => {
-        const { code, stderr } = await runProgram(args, { env, input })
+        const { code, stderr } = await callProgram(args, { env, input })
         assert.equal(code, 3, `${args}: ${stderr}`)
         assert.match(stderr, /^warning: The database at 127\.0\.0\.1:\d+ is away .*for 1 s at most\.\nerror: /)
       }),
@@ -82,7 +82,7 @@ describe('side by side', { concurrency: 3 }, () => {
       ['leads', 'forget', '--href', 'https://example.com/1'],
     ]) {
       way.loseAnswer('from "schema_migrations"')
-      const { code, stderr } = await runProgram(args, { env, input })
+      const { code, stderr } = await callProgram(args, { env, input })
       assert.deepEqual([code, way.toLose()], [0, 0], stderr)
       assert.match(stderr, /is away[\s\S]*The database answers again: going on\./)
     }
@@ -96,8 +96,7 @@ describe('side by side', { concurrency: 3 }, () => {
       [['status'], '1h'],
       [['users', 'list'], '1h'],
     ] as const) {
-      // how long an absence is ridden out is of a process, and others wait for longer here
-      const { code, stderr } = await runProgram(args, { env: { DATABASE_URL: way.url, LEADPUSH_DATABASE_AWAY: away } })
+      const { code, stderr } = await callProgram(args, { env: { DATABASE_URL: way.url, LEADPUSH_DATABASE_AWAY: away } })
       assert.equal(code, 3, stderr)
       assert.match(stderr, /^error: The database cannot be used/)
     }

@@ -9,6 +9,10 @@ import { createDatabase } from '../support/database.ts'
 import { toLines, writeInput } from '../support/import-files.ts'
 import { callProgram, runProgram, testHome } from '../support/program.ts'
 
+const { url } = await createDatabase()
+// without one an import would make the embedded database
+const own = { DATABASE_URL: url }
+
 async function meets(
   args: string[],
   env: Record<string, string>,
@@ -47,7 +51,7 @@ test('a word that is no command, option or argument is told with what was meant 
   await meets(['users', '--foo', 'list'], {}, 2, /'--foo'\n {7}Run `leadpush users --help` /)
   await meets(
     ['users', 'import', writeInput('users.xls', 'x')],
-    {},
+    own,
     2,
     /users\.xls: its name does not tell its format\n.*\.ndjson/,
   )
@@ -58,7 +62,7 @@ test('a word that is no command, option or argument is told with what was meant 
   for (const [kind, name] of ['leads', 'users'].flatMap((kind) =>
     ['book.xlsx', 'book.csv', 'book', 'book.dat'].map((name) => [kind, name] as const),
   ))
-    await meets([kind, 'import', writeInput(name, book)], {}, 1, isBook)
+    await meets([kind, 'import', writeInput(name, book)], own, 1, isBook)
   // a file of the other kind was to be mapped, with the owner of a house as a user
   const listings =
     /: it has listings, not users: it has an href and no email\n {7}Nothing of this file went in\. Import it with `leadpush leads import`\.\n$/
@@ -66,11 +70,11 @@ test('a word that is no command, option or argument is told with what was meant 
     ['leads.csv', 'url,zip,price,contactEmail\nhttps://example.com/1,78704,5,owner@example.com\n'],
     ['leads.ndjson', '{"href":"https://example.com/1","postalCode":"78704"}\n'],
   ] as const)
-    await meets(['users', 'import', writeInput(name, text)], {}, 1, listings)
+    await meets(['users', 'import', writeInput(name, text)], own, 1, listings)
   for (const head of ['email,receiverApiKey', 'email;api key', 'Email,Service-Key'])
     await meets(
       ['leads', 'import', writeInput('users.csv', `${head}\nme@example.com${head[5]}one\n`)],
-      {},
+      own,
       1,
       /: it has users, not listings: .*Import it with `leadpush users import`/s,
     )

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { chownSync, lchownSync, lstatSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { createDatabase } from '../support/database.ts'
 import { callProgram, testHome } from '../support/program.ts'
 
 const skip = process.getuid?.() !== 0 && 'only root can give a link to another user'
@@ -19,7 +20,7 @@ function canWrite(path: string): boolean {
 }
 
 // Only `--rejects` looked: the others wrote a backup, with all contacts, to the terminal of whoever had put a link there.
-test('no command writes to a device of another user, or through their link to one', { skip }, async () => {
+test('no command writes to a device of another user, or through their link to one', { skip }, async (t) => {
   const folder = join(testHome(), 'out')
   mkdirSync(folder)
   const theirs = join(folder, 'theirs')
@@ -33,7 +34,9 @@ test('no command writes to a device of another user, or through their link to on
   const device = join(folder, 'device')
   const hasDevice = spawnSync('mknod', [device, 'c', '1', '3']).status === 0 && canWrite(device)
   if (hasDevice) chownSync(device, stranger, stranger)
-  const env = { LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1', LEADPUSH_HOME: join(folder, 'none') }
+  const { url } = await createDatabase(t)
+  const receiver = { LEADPUSH_RECEIVER_URL: 'http://127.0.0.1:1' }
+  const [embedded, external] = [{ LEADPUSH_HOME: join(folder, 'none') }, { ...receiver, DATABASE_URL: url }]
   for (const [path, isRefused] of [
     [theirs, true],
     [onwards, true],
@@ -46,7 +49,7 @@ test('no command writes to a device of another user, or through their link to on
       ['push', '--all', '--metrics-file', path],
       ['users', 'import', '-', '--rejects', path],
     ]) {
-      const { code, stderr } = await callProgram(args, { env })
+      const { code, stderr } = await callProgram(args, { env: args[0] === 'db' ? embedded : external })
       assert.equal(/belongs to another user/.test(stderr), isRefused, `${args} ${stderr}`)
       if (isRefused) assert.equal(code, 2, stderr)
     }

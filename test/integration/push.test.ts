@@ -628,7 +628,8 @@ test('--user sends the subscription push if one is owed, else a further delivery
 test('a subscription push that is owed is sent by --resume, once, also when two resume at once', async (t) => {
   const house = await build(t, { users: users(5, { subscribed: false }) })
   for (const { email } of users(5)) await recordSubscription(house.db, (await findUser(house.db, email)).user.id)
-  await Promise.all([1, 2].map(() => house.push({ what: 'resume' })))
+  // each waits for the other until that has renewed its lease
+  await Promise.all([1, 2].map(() => house.push({ what: 'resume' }, { leaseMs: 9_000 })))
   assert.equal(house.receiver.requests.length, 5)
 })
 

@@ -13,7 +13,7 @@ import { makeScenario } from '../simulate/scenario.ts'
 import { outside } from '../simulate/search.ts'
 import { findScript } from '../support/scripts.ts'
 
-const runs = 3_000
+const runs = 1_500
 
 test('whatever happens to pushes and around them, they keep their promises', async () => {
   // a process of its own: the runner of tests watches each promise, which takes longer than the pushes
