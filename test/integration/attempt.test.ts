@@ -326,6 +326,14 @@ test('a connection that is not made in time was certainly not sent, and holds up
   assert.deepEqual(judgement(await sendAttempt(sender, target(receiver.port), request)), success())
 })
 
+test('what this machine lacks takes an attempt back only if nothing of it went out', async () => {
+  for (const sent of [false, true]) {
+    const outcome = { kind: 'no-answer', stage: 'connect', error: '', code: 'EMFILE', reused: false, sent } as const
+    const { lacks, maybeArrived } = await sendAttempt({ post: async () => outcome }, target(1), request)
+    assert.deepEqual([lacks !== undefined, maybeArrived], [!sent, sent])
+  }
+})
+
 test('an answer that does not come in time is open', async () => {
   const receiver = await serve((socket) => socket.resume())
   const outcome = await sendAttempt(newHttp(), target(receiver.port, 1_000), request)

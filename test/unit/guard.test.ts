@@ -85,3 +85,12 @@ test('each source is compared with its own weeks; one without earlier weeks is n
   assert.equal(judgeSource(0, feed(99)), undefined)
   assert.equal(judgeSource(0), undefined)
 })
+
+test('a hold by refusals says when the next push may try, rounded up to minutes, over an hour to hours', () => {
+  const wait = (untilNextMs: number) =>
+    /(?:that begins in (.+) or later|the next push) begins/.exec(toReason({ by: 'refusal', known: true, status: 401, untilNextMs }))?.[1]
+  assert.deepEqual(
+    [0, 1, 60_000, 60_001, 3_600_000, 3_600_001, 79_200_001].map(wait),
+    [undefined, '1 minute', '1 minute', '2 minutes', '1 hour', '2 hours', '23 hours'],
+  )
+}) // biome-ignore format: a pattern
