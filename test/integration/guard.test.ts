@@ -126,9 +126,9 @@ const rows: Record<string, Step[]> = {
     { weeks: 1, feed: 1_000, ok: true },
     { weeks: 1, feed: 500, ok: false },
     { accept: true, ok: true },
-    // 500, 1000, 1000
+    // 500, 1000
+    { weeks: 1, feed: 374, ok: false },
     { weeks: 1, feed: 501, ok: true },
-    // 501, 500, 1000, 1000
     { weeks: 1, feed: 0, ok: false },
   ],
   'a week begins with the first run of the period before, not with later ones, and skips periods without a run': [
@@ -139,6 +139,13 @@ const rows: Record<string, Step[]> = {
     // two weeks ago is after the last run that had one
     { weeks: 2, sql: `update lead_seen set seen_at = now() - interval '10 days' where lead_id > 1000500`, feed: 100, ok: true },
     { weeks: 1, feed: 499, ok: false },
+  ],
+  'a run with a limit is no measure where a whole one follows, and a listing that is gone counts for no week': [
+    { users: ['a', 'b'], leads: [one], run: limited(1) },
+    { feed: 1_000, ok: true },
+    { weeks: 1, sql: `update lead_seen set seen_at = now() - interval '10 days'`, feed: 400, ok: false, held: ofWeek(400, 1_001) },
+    { feed: 600, ok: true },
+    { weeks: 1, sql: `${isSeen}, gone = lead_id > 1000300`, ok: false },
   ],
   'weeks of a program that counted nothing are no measure, and their users are not held': [
     { users: ['a'], leads: leads(60), feed: 1_000 },
