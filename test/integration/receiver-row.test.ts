@@ -147,6 +147,17 @@ test('a try is one process’s; one that is taken back is there for the next', a
   assert.deepEqual([await troubleOf(), await row.tell({ ...first, tries: 4 })], [null, false])
 }) // biome-ignore format: a table
 
+// A push that had been frozen said so of a receiver that was down, so others began anew: 21 first attempts without an answer.
+test('a receiver that asks for less hides no other trouble', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  const row = await begin(db)
+  const asks = { ...trouble, trouble: { is: 'asks' } } as const
+  assert.deepEqual([await row.tell(down), await row.tell(asks)], [true, false])
+  assert.deepEqual((await row.read()).trouble?.trouble, { is: 'down' })
+  await row.tell({ says: 'well' })
+  assert.deepEqual([await row.tell(asks), await row.tell(down)], [true, true])
+}) // biome-ignore format: short
+
 // Its pause of an hour seemed longer than an hour, as after a wrong clock: two pushes tried a receiver that refuses at once.
 test('a try holds for a process whose look began before it', async (t) => {
   const { db } = await (await createDatabase(t)).open()

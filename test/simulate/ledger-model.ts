@@ -847,7 +847,7 @@ export class LedgerModel {
       case 'well':
         return { trouble: null, troubleSince: null }
       case 'trouble': {
-        if (isAlike(trouble ?? undefined, news.trouble)) return undefined
+        if (isAlike(trouble ?? undefined, news.trouble) || (news.trouble.is === 'asks' && trouble)) return undefined
         const nextAt = now + troubleRules[news.trouble.is].pauseMs(0)
         return { trouble: news.trouble, troubleSince: now, tries: 0, nextAt, secondAt: null }
       }

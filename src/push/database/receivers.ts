@@ -73,6 +73,9 @@ const isIn = (trouble: Trouble) => sql<boolean>`(trouble is not distinct from ${
   and refused_status is not distinct from ${statusOf(trouble)}::smallint)`
 
 /**
+ * What another process has found goes before a receiver that only asks for less: that is found by the time without a success, also by a
+ * process that was frozen meanwhile.
+ *
  * A process keeps the `next_at` that it has read with a count of tries, so while a trouble lasts `next_at` changes only with the count. A
  * try that is taken back brings a count again: both times of that count have passed by then.
  */
@@ -84,7 +87,7 @@ function statementFor(id: Buffer, news: ReceiverNews) {
       return sql`
         update receivers set trouble = ${news.trouble.is}, trouble_since = now(), refused_status = ${statusOf(news.trouble)},
           tries = 0, second_at = null, next_at = now() + ${ms(troubleRules[news.trouble.is].pauseMs(0))}
-        where url_sha256 = ${id} and not ${isIn(news.trouble)}
+        where url_sha256 = ${id} and not ${isIn(news.trouble)} and (${news.trouble.is !== 'asks'} or trouble is null)
       `
     case 'try':
       return sql`
