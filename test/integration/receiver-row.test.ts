@@ -177,6 +177,7 @@ test('a try of one trouble is none of another, nor is it taken back for it', asy
   const row = await begin(db)
   const triesOf = async () => (await row.read()).trouble?.tries
   for (const [is, other] of [[isDown, refuses(404)], [refuses(404), isDown], [refuses(404), refuses(403)], [{ is: 'asks' }, isDown]] as const) {
+    await row.tell({ says: 'well' })
     await row.tell({ ...trouble, trouble: is })
     const try0 = { ...first, trouble: is, tries: 0 }
     assert.deepEqual([await row.tell({ ...try0, trouble: other }), await triesOf(), await row.tell(try0), await triesOf()], [false, 0, true, 1])
