@@ -212,6 +212,11 @@ const rows: Row[] = [
     { run: resume, settings: { outageMs: 300 }, ok: false, rows: { 'failed 2': 2, 'pending 1': 18 } },
     { ...mended, summary: { delivered: 18 } },
   ] },
+  // The two that were due first were of one place, for which the receiver always failed: that was an outage for all others.
+  { clause: '4.12', what: 'second attempts alone are drawn: two users who always fail hold up nobody', users: ofPlaces(100), settings: { concurrency: 1 }, steps: [
+    { run: all, answer: 503, settings: { outageMs: 0, retryDelayMs: 300_000 }, stopAt: 100, ok: false, rows: { 'pending 1': 100 } },
+    { run: resume, answer: ({ headers }) => (/^place0-[01]$/.test(String(headers['x-service-api-key'])) ? 503 : 200), settings: { outageMs: 300 }, ok: false, summary: { delivered: 98 } },
+  ] },
   // Each idle push made a HEAD. A receiver that knows none was found down, and `status --check` alarmed with nothing to be done.
   { clause: '4.12', what: 'a push with nothing to send asks the receiver nothing, and finds no trouble', users: 2, steps: [
     { run: all, ok: true }, { run: resume, head: 500, ok: true, says: null, wire: 0 }, { run: all, ok: true, says: null, heads: 0, wire: 0, trouble: null },
