@@ -64,7 +64,7 @@ const offers: [typed: string, offered: string[]][] = [
   ['leads import --map a=b list.csv li', [':']],
   ['validate li', [':']],
   ['status ', []],
-  ['nosuch --a', []],
+  ['nosuch l', []],
 ]
 
 test('commands, subcommands, options, choices and files are offered, each in its place', async () => {
