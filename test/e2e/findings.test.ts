@@ -6,7 +6,6 @@ import { after, afterEach, before, test } from 'node:test'
 import { type Finding, type Level, sentenceOf } from '../../src/inspect/finding.ts'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
-import { contract } from '../support/markdown.ts'
 import { testHome } from '../support/program.ts'
 import { findClosedPort } from '../support/sockets.ts'
 
@@ -118,11 +117,6 @@ test('without --check the exit code is 0, and validate has what no look at the p
   const told = await codesOfValidate()
   assert.deepEqual(told.filter((each) => each in troubles), [])
 }) // biome-ignore format: short
-
-test('the contract lists each alarm by its code', () => {
-  const list = contract.prose.filter((line) => /^- `[\w-]+`: /.test(line)).map((line) => /`([\w-]+)`/.exec(line)?.[1])
-  for (const code of Object.keys(troubles)) assert.ok(list.includes(code), code)
-})
 
 test('if all is well, validate has no finding of these', async () => {
   assert.deepEqual(
