@@ -300,8 +300,19 @@ export class ArraySplitter implements Splitter {
     else records.push(parseJsonRecord(this.number, raw))
   }
 
+  /** Drops white space before the element under way, and behind it all but one character, which keeps two values apart. */
+  private dropSpace(): void {
+    if (this.stringFrom >= 0 || this.quoteAt >= 0 || this.brackets.depth > 0) return
+    if (!this.hasContent) this.from = this.data.length
+    let end = this.data.length
+    while (end > this.from + 1 && isSpace(this.data[end - 1]) && isSpace(this.data[end - 2])) end--
+    this.data = this.data.subarray(0, end)
+    this.at = end
+  }
+
   /** Keeps the bytes of the element under way; of one that is too large its beginning, and as much as may be looked back at. */
   private keepRest(): void {
+    this.dropSpace()
     let drop = this.from
     // white space around it does not count
     if (this.data.length - this.from > 2 * recordBytesMax || (this.head && this.data.length > keptBytes)) {

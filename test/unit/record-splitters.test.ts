@@ -94,6 +94,17 @@ test('JSON array: white space at the end of a chunk is kept within a string', ()
   }
 })
 
+test('JSON array: white space around an element does not count, however long it is', () => {
+  // more than 16 MiB of it made a good element too large
+  const blank = ' \n'.repeat(recordBytesMax + 1)
+  const text = `[${blank}{"a":1}${blank},1${blank}2${blank},{"b":2}${blank}]`
+  assert.deepEqual(split(array(), text, 1 << 20).map(shown), [
+    [1, { a: 1 }],
+    [2, 'error'],
+    [3, { b: 2 }],
+  ])
+})
+
 test('JSON array: an element that is not JSON costs no other', () => {
   assertRecords(array, '[{"a":1},,{"a":2},{"a" 3},{"a":4} {"a":5},{"a":6},]', [
     [1, { a: 1 }],
