@@ -4,6 +4,7 @@
  * short pending list of the index.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { messageOf } from '../base/errors.ts'
 import type { OpenDatabase } from './open.ts'
 
 const rowsWorthIt = 1_000
@@ -19,16 +20,23 @@ export async function tidyTables(opened: OpenDatabase, tables: readonly string[]
 /** A table that is locked just now is tried so often, with a pause between. */
 const lockTriesMax = 25
 const lockPauseMs = 200
+/** Why each table was not vacuumed. */
+export type Untidied = ReadonlyMap<string, string>
+
+const isLocked = 'another session locks it'
 /** SQLSTATE of the notice that a table was skipped. */
 const lockNotAvailable = '55P03'
 
 /**
  * Vacuums `tables` so that deleted rows can no longer be read on disk, unless an older transaction may still see them. Returns those that
- * it had to leave out: others lock them, or the database failed.
+ * it had to leave out, each with why.
  */
-export async function vacuumTables(opened: OpenDatabase, tables: readonly string[]): Promise<string[]> {
-  const left: string[] = []
-  for (const table of tables) if (!(await vacuumTable(opened, table).catch(() => false))) left.push(table)
+export async function vacuumTables(opened: OpenDatabase, tables: readonly string[]): Promise<Untidied> {
+  const left = new Map<string, string>()
+  for (const table of tables) {
+    const why = await vacuumTable(opened, table).then((isDone) => (isDone ? undefined : isLocked), messageOf)
+    if (why !== undefined) left.set(table, why)
+  }
   return left
 }
 

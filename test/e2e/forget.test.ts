@@ -391,7 +391,7 @@ test('an erasure whose tidying a locked table stopped names the table and what t
     assert.deepEqual([code, listings], [1, 1])
     assert.match(
       stderr.replace(/\s+/g, ' '),
-      /another session locks .*lead_versions.* run in psql: vacuum .*lead_versions/,
+      /lead_versions \(another session locks it\).* run in psql: vacuum .*lead_versions/,
     )
   } finally {
     await other.query('rollback')

@@ -92,16 +92,16 @@ async function forgetAndTell(
     })
     progress.stop()
     const { sent, list, untidied, ...counts } = forgotten
-    if (untidied.length > 0) io.log.warn(tellUntidied(untidied))
+    if (untidied.size > 0) io.log.warn(tellUntidied(untidied))
     if (list?.rejected) io.log.warn(tellRejected(list.rejected, [...rejected]))
-    const tables = untidied.length > 0 ? { untidied } : {}
+    const tables = untidied.size > 0 ? { untidied: [...untidied.keys()] } : {}
     const shown = { dryRun, ...list, ...counts, ...tables, sent: sent.count, sentComplete: sent.complete }
     await io.out.result({ type: 'forget', ...shown }, () => tellForgotten(io, forgotten, dryRun))
     if (response !== undefined && !stop.signal.aborted && 'files' in wanted) {
       await respond(io, opened, response, wanted.files)
     }
     const isFound = list !== undefined ? list.rejected === 0 : forgotten.versions > 0
-    const isDone = forgotten.underWay === 0 && untidied.length === 0
+    const isDone = forgotten.underWay === 0 && untidied.size === 0
     return stop.exitCode ?? (isFound && isDone ? 0 : 1)
   } catch (error) {
     if (!stop.signal.aborted) throw error

@@ -7,6 +7,7 @@ import { plural } from '../../base/amounts.ts'
 import { usageError } from '../../base/errors.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { rideOut } from '../../db/patience.ts'
+import type { Untidied } from '../../db/tidy.ts'
 import { endUnwanted } from '../../deliveries/ledger.ts'
 import { findWhatGoes, type WhatGoes } from '../../inspect/user/what-goes.ts'
 import { hookRulesOf } from '../../integrations/hook-address.ts'
@@ -158,7 +159,7 @@ export async function forget(
     const stop = io.stops.listen(() => {})
     const onWait = () => io.log.info('An import of users is under way: waiting for it.')
     const counts = { forgotten: 0, already: 0, unknown: 0 }
-    let untidied: string[] = []
+    let untidied: Untidied = new Map()
     const code = await changeGiven(io, given, {
       find: async (email) => readEmail(email),
       counts,
@@ -178,11 +179,11 @@ export async function forget(
       async atEnd(isSingle) {
         await endAndTell(io, opened, isSingle)
         untidied = await clearUpForgotten(opened)
-        if (untidied.length > 0) io.log.warn(tellUntidied(untidied))
+        if (untidied.size > 0) io.log.warn(tellUntidied(untidied))
         await tellLater(io, keepsOut)
       },
     })
-    return Math.max(code, Math.min(untidied.length, 1))
+    return Math.max(code, Math.min(untidied.size, 1))
   })
 }
 

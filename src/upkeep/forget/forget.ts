@@ -9,7 +9,7 @@ import { eraseWaitMsMax, listingsPerErasureMax } from '../../base/limits.ts'
 import { isLive } from '../../db/leases.ts'
 import type { OpenDatabase } from '../../db/open.ts'
 import { rideOut } from '../../db/patience.ts'
-import { tidyTables, vacuumTables } from '../../db/tidy.ts'
+import { tidyTables, type Untidied, vacuumTables } from '../../db/tidy.ts'
 import { type Connection, kyselyOn, withTransaction } from '../../db/transaction.ts'
 import { eraseAnswersWith } from '../../deliveries/answers.ts'
 import { countEnded, endDeliveries, findUnderWay } from '../../deliveries/erased-deliveries.ts'
@@ -73,7 +73,7 @@ export interface Forgotten {
   /** Attempts with the listings that are still under way after the wait. */
   underWay: number
   /** Tables that could not be vacuumed: their deleted rows can still be read on disk. */
-  untidied: string[]
+  untidied: Untidied
   sent: SentCount
 }
 
@@ -220,7 +220,7 @@ function toForgotten(
   underWay = 0,
   sent: SentCount = { count: 0, complete: true },
 ): Forgotten {
-  return { ...refused, listings, redacted, versions, triggers, ended, anew, underWay, untidied: [], sent }
+  return { ...refused, listings, redacted, versions, triggers, ended, anew, underWay, untidied: new Map(), sent }
 }
 
 /**
