@@ -22,7 +22,9 @@ function findWholePushes({ outcome }: Facts): readonly SimulatedProcess[] | unde
   const startMs = Math.min(...some.map((it) => it.startMs))
   const manners = scenario.receiver.filter((_, n) => (scenario.receiver[n + 1]?.atMs ?? Infinity) > startMs)
   const isInTime = (it: Manner) => 2 * it.latencyMs < (scenario.settings.timeoutMs ?? 0)
-  const spares = manners.every(({ manner }) => sparesSome.includes(manner.is) && isInTime(manner))
+  // a second attempt keeps the encoding of its first one (contract 4.17)
+  const keepsEncoding = some.length < pushes && manners.some(({ manner }) => manner.is === 'plain alone')
+  const spares = manners.every(({ manner }) => sparesSome.includes(manner.is) && isInTime(manner)) && !keepsEncoding
   return some.length > 0 && some.every(isWhole) && spares ? some : undefined
 }
 
