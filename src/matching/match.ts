@@ -175,13 +175,13 @@ export function findNewestByPlace(
   )
 }
 
-/** SQL: the leads of all places, with `columns`. Only one with a city key can be there twice. */
-const selectInPlaces = (places: readonly string[], columns: RawBuilder<unknown>) => {
+/** SQL: the leads of all places, with `columns`. Only one with a city key can be there twice, with `union all`. */
+const selectInPlaces = (places: readonly string[], columns: RawBuilder<unknown>, union = sql` union `) => {
   const ofColumns = splitPlaces(places).map(
     ({ column, keys }) =>
       sql`select ${columns} from unnest(${keys}::text[]) as p (place) join leads l on l.${sql.ref(column)} = p.place`,
   )
-  return sql.join(ofColumns, sql` union `)
+  return sql.join(ofColumns, union)
 }
 
 /** The newest of the places' leads. Their age is looked up for the newest alone, unless too many of these are too old. */
@@ -226,10 +226,11 @@ async function findInColumn(
   return await findNewest(db, live, newestOfEach, limit, column === 'city_key' ? liesIn(sql`other`, keys) : undefined)
 }
 
-/** How many leads the places have, up to `max` of them. */
+/** About how many leads the places have. Reads `max` of them at most: `union` would read all, to find those that are there twice. */
 async function countInPlaces(db: Transaction<Tables>, places: readonly string[], max: number): Promise<number> {
+  const leads = selectInPlaces(places, sql`l.id`, sql` union all `)
   const { rows } = await sql<{ count: number }>`
-    select count(*)::integer as count from (select from (${selectInPlaces(places, sql`l.id`)}) l limit ${max}) n
+    select count(*)::integer as count from (select from (${leads}) l limit ${max}) n
   `.execute(db)
   return rows[0]?.count ?? 0
 }
