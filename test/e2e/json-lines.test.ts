@@ -1,4 +1,4 @@
-/** Every line that a command prints with `--json` has the fields that the page of JSON names (contract 3), and every such command is there. */
+/** Every line that a command prints with `--json` has the fields that the page of JSON names (contract 3); every such command is there. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { leadFields } from '../../src/leads/lead.ts'
 import { startHookReceiver } from '../support/hook-receiver.ts'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, hrefOf, zip } from '../support/house.ts'
-import { findTable, readDocument, spansOf } from '../support/markdown.ts'
+import { jsonLines, type Line, meanings, pushLines } from '../support/json-lines.ts'
 import { testHome } from '../support/program.ts'
 
 interface Shape {
@@ -17,43 +17,27 @@ interface Shape {
   allowed: Set<string>
 }
 
-const page = readDocument('docs/reference/json.md')
-const above = page.code.filter((line) => line.startsWith('{"type":'))
-const typeOf = (span: string) => /"type":"(\w+)"/.exec(span)?.[1] ?? ''
-
-/** The fields of `{"type":"a","b":{…},"c"?}`; `…` stands for those of the line above, or of a lead. */
-function readShape(span: string): Shape {
-  let flat = span.slice(1, -1)
-  // what is within a field is left out
-  for (let before = ''; before !== flat; ) {
-    before = flat
-    flat = flat.replace(/:(\{[^{}]*\}|\[[^[\]]*\])/g, '')
+function shapeOf({ type, like, fields }: Line): Shape {
+  const more: Shape =
+    like === undefined
+      ? { required: [], allowed: new Set(type && ['type']) }
+      : like === 'lead'
+        ? { required: ['href'], allowed: new Set(['type', ...leadFields.map((field) => field.name)]) }
+        : shapeOf(pushLines[like])
+  const required = fields.filter((field) => !field.endsWith('?'))
+  return {
+    required: [...more.required, ...required],
+    allowed: new Set([...more.allowed, ...fields.map((field) => field.replace('?', ''))]),
   }
-  const shape: Shape = { required: [], allowed: new Set() }
-  for (const [, name = '', optional] of flat.split(',').flatMap((field) => [...field.matchAll(/^"(\w+)"(\?)?/g)])) {
-    shape.allowed.add(name)
-    if (optional === undefined) shape.required.push(name)
-  }
-  if (!flat.split(',').includes('…')) return shape
-  const base = above.find((line) => typeOf(line) === typeOf(span))
-  const more = base === undefined ? undefined : readShape(base)
-  for (const name of more?.allowed ?? leadFields.map((field) => field.name)) shape.allowed.add(name)
-  shape.required.push(...(more?.required ?? ['href']))
-  return shape
 }
 
 /** The lines of each command, by their types. */
-function readLines(): Map<string, Map<string, Shape>> {
-  const lines = new Map<string, Map<string, Shape>>()
-  for (const [commands = '', cell = ''] of findTable(page, 'command with `--json`')) {
-    const spans = [...(cell.includes('above') ? above : []), ...spansOf(cell).filter((span) => span.startsWith('{'))]
-    const shapes = new Map(spans.map((span) => [typeOf(span), readShape(span)]))
-    for (const command of spansOf(commands)) lines.set(command, shapes)
-  }
-  return lines
-}
-
-const lines = readLines()
+const lines = new Map(
+  Object.entries(jsonLines).map(([command, those]) => [
+    command,
+    new Map(those.map((line) => [line.type ?? '', shapeOf(line)])),
+  ]),
+)
 
 function* findCommands(command: Command, name: string): Generator<string> {
   if (command.options.some(({ long }) => long === '--json')) yield name
@@ -67,6 +51,16 @@ test('every command with --json has its lines on the page, and no other', () => 
   ) // biome-ignore format: one
   assert.deepEqual([...lines.keys()].sort(), [...findCommands(program, '')].sort())
   assert.ok([...lines.values()].every((shapes) => shapes.size > 0))
+})
+
+test('every field that the page explains is in a line of a command that it names', () => {
+  const stale = Object.entries(meanings).flatMap(([commands, fields]) => {
+    const shapes = commands.split(', ').flatMap((command) => [...(lines.get(command)?.values() ?? [])])
+    return Object.keys(fields)
+      .flatMap((names) => names.split(', '))
+      .filter((name) => !shapes.some(({ allowed }) => allowed.has(name)))
+  })
+  assert.deepEqual(stale, [])
 })
 
 test('every line that a command prints has the fields of its kind, and no others', async () => {

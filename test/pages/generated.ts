@@ -5,6 +5,7 @@
 
 import { formatAlarms } from './alarms.ts'
 import { formatCommands } from './commands.ts'
+import { formatJsonFields, formatJsonLines } from './json.ts'
 import { formatChecks } from './machine-checks.ts'
 import { formatSettings } from './settings.ts'
 import { formatPushTrouble, formatReceiverTrouble } from './trouble.ts'
@@ -18,6 +19,8 @@ const parts: Record<string, () => string> = {
   types: formatTypes,
   numbers: formatNumbers,
   'doubtful-numbers': formatDoubtfulNumbers,
+  'json-lines': formatJsonLines,
+  'json-fields': formatJsonFields,
   alarms: formatAlarms,
   checks: formatChecks,
   'receiver-trouble': formatReceiverTrouble,
