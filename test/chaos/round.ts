@@ -106,7 +106,6 @@ class Round {
     const { receiverPort, round } = this.stage
     const sender = this.plan.sharesUrl ? sharedSender : at
     return startProgram(['push', ...planned.args, '--json'], {
-      timeoutMs: 90_000,
       env: {
         DATABASE_URL: this.url,
         LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${receiverPort}/${round}/${sender}/${temper}`,
@@ -126,7 +125,6 @@ class Round {
     const random = new Random(this.stage.seed, this.stage.round, planned.what)
     const lines = planned.what === 'users' ? userLines(random) : leadLines(random, 'beside')
     const program = startProgram([planned.what, 'import', '-', '--json'], {
-      timeoutMs: 90_000,
       env: { DATABASE_URL: this.url },
       input: [...lines].join(''),
     })
