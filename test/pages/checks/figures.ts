@@ -42,7 +42,7 @@ const sentences = [
   `A run ends after ${minutes(limits.triggerRunMsMax)} minutes at most`,
   `Each ping takes ${limits.pingTimeoutMs / 1_000} s at most`,
   `with one \`DELETE\` of its URL (${limits.hookRemovalTimeoutMs / 1_000} s, best effort)`,
-  `${limits.triggersPerHostSecondMax} a second, and so at most 9,000 in five minutes, to one host`,
+  `${limits.triggersPerHostSecondMax} a second to one host`,
   `tried again after ${inPauses.slice(0, -1).join(', ')} and ${inPauses.at(-1)}`,
   `bounds a body at ${kib(limits.requestBodyBytesMax)} KiB`,
   `\`${limits.neverValidReceiverKey}\` is the wrong key`,
