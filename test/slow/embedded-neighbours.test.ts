@@ -16,7 +16,7 @@ import {
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { lackingAccounts, makeFolders, runAs, stranger, victim } from '../support/accounts.ts'
+import { lackingAccounts, lackingFilter, makeFolders, runAs, stranger, victim } from '../support/accounts.ts'
 import { findInstalled } from '../support/installed.ts'
 
 const options = { skip: lackingAccounts }
@@ -168,4 +168,17 @@ test('a stale pid file counts for nothing if its number is now the PostgreSQL of
   } finally {
     theirs.kill('SIGKILL')
   }
+})
+
+// Making the folder of the socket gave it to its own account, which a unit of systemd may not: no command had a database there.
+test('the account of a unit, which may give no file away, has an embedded database', {
+  skip: lackingAccounts || lackingFilter,
+}, async () => {
+  const [home = ''] = makeFolders(victim)
+  const { code, stdout, stderr } = await runAs(victim, ['users', 'import', '-'], {
+    env: { LEADPUSH_HOME: home },
+    input,
+    mayChown: false,
+  })
+  assert.deepEqual([code, /inserted +1\n/.test(stdout)], [0, true], stderr)
 })

@@ -173,17 +173,13 @@ async function removeEmptyOfOther(folder: string, uid: number): Promise<void> {
 export async function makeSocketFolder(paths: Paths, account: { uid: number; gid: number }): Promise<void> {
   const { socketFolder } = paths
   if (ownUid() === 0) await removeEmptyOfOther(socketFolder, account.uid)
-  const made = await mkdir(socketFolder, { mode: 0o700 }).then(
-    () => true,
-    (error) => {
-      if (codeOf(error) === 'EEXIST') return false
-      throw unusableHome(paths.home, error)
-    },
-  )
+  await mkdir(socketFolder, { mode: 0o700 }).catch((error) => {
+    if (codeOf(error) !== 'EEXIST') throw unusableHome(paths.home, error)
+  })
   const found = look(socketFolder)
-  // root made the folder, perhaps a process of root that was stopped then
+  // root made the folder, now or in a process that was stopped then; nobody else may need the right to give folders away
   const isRoots = ownUid() === 0 && found?.isDirectory() && found.uid === 0 && account.uid !== 0
-  if (made || isRoots) await lchown(socketFolder, account.uid, account.gid)
+  if (isRoots) await lchown(socketFolder, account.uid, account.gid)
   const now = look(socketFolder)
   if (now) checkPrivate(socketFolder, now, account.uid)
 }
