@@ -6,7 +6,7 @@ import { copyInto } from '../db/copy.ts'
 import { locks } from '../db/locks.ts'
 import type { Connection } from '../db/transaction.ts'
 import { Lexemes, type Words } from '../matching/lexemes.ts'
-import { listingWords } from '../matching/words.ts'
+import { changedWords, listingWords } from '../matching/words.ts'
 import type { CityKeys } from '../places/city-keys.ts'
 import { postalKeyOf } from '../places/postal-key.ts'
 import { countUnnamed } from '../records/named-in-raw.ts'
@@ -162,11 +162,11 @@ function mergeRow(row: ChangedRow, lexemes: Lexemes, cityKeys: CityKeys): Merged
   const lead = mergeLead(current, later, row.given & ~row.decided)
   const [json, kept] = [serialiseLead(lead), serialiseKept(lead)]
   if (json === row.current && (kept ?? null) === row.current_kept) return undefined
-  const words = listingWords(lead)
+  const words = changedWords(lead, current)
   const prices = lead.price === current.price ? undefined : { previous: current.price, now: lead.price }
   return {
     record: { ...origin, lead, json, kept, prices, ...keysOf(lead) },
-    words: words === listingWords(current) ? undefined : lexemes.wordsOf(words),
+    words: words === undefined ? undefined : lexemes.wordsOf(words),
   }
 }
 

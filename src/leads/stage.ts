@@ -2,7 +2,7 @@
  * Reads the records of a file and copies them into the staging table of an import: good ones as the JSON of a new listing, bad
  * ones with their problem. `merge.ts` then compares them with the stored listings.
  */
-import { type CopyRows, copyInto } from '../db/copy.ts'
+import { copyInto } from '../db/copy.ts'
 import type { Connection } from '../db/transaction.ts'
 import type { Lexemes, Words } from '../matching/lexemes.ts'
 import { listingWords } from '../matching/words.ts'
@@ -15,7 +15,7 @@ import { type RecordFile, type RecordFormat, type RecordReadOptions, readRecords
 import { type CsvHeader, onOneLine } from '../records/record.ts'
 import type { LeadMap } from './field-map.ts'
 import { houseKey } from './house.ts'
-import { completeLead, givenFields, serialiseKept } from './lead.ts'
+import { completeLead, type DeliveredLead, givenFields, serialiseKept } from './lead.ts'
 import { NeededFields } from './needed-fields.ts'
 import { FieldPicker, type Picked, type ReadOptions } from './pick-fields.ts'
 import { type StagedRecord, stagedLeads } from './staged-leads.ts'
@@ -60,52 +60,44 @@ async function refuseUseless(connection: Connection, lack: Lack | undefined, opt
   if (!known || known.rowCount === 0) throw lackError(lack, options.commandThatFits ?? importWith)
 }
 
-/** A row, but for what the words of its page bring. */
-interface Found {
-  row: StagedRecord
-  /** Undefined if words are not found while staging; then the house is not found either. */
-  words?: Words | undefined
+/** A record that can be read: its place in the file, and its fields. */
+interface Read {
+  origin: Required<Pick<StagedRecord, 'n' | 'line' | 'raw'>>
+  picked: Extract<Picked, { patch: unknown }>
+  lead: DeliveredLead
 }
 
-/** What is staged of a record: the origin, with its raw text, and its fields or its problem. */
-function toFound(
-  { n, line, raw }: { n: number; line: number; raw: Buffer },
-  picked: Exclude<Picked, { filtered: true }>,
-  { lexemes, cityKeys }: Pick<StageOptions, 'lexemes' | 'cityKeys'>,
-): Found {
-  if (!('patch' in picked)) return { row: { n, line, href: picked.href, raw, problem: picked } }
+/** `lexemes` are undefined where words are not found while staging; then house and place are not found either. */
+function toRow(
+  { origin, picked, lead }: Read,
+  { lexemes, cityKeys }: { lexemes: readonly string[] | undefined; cityKeys: CityKeys },
+): StagedRecord {
   const { patch, unread } = picked
-  const lead = completeLead(patch)
-  const words = lexemes?.wordsOf(listingWords(lead))
   const postalKey = patch.postalCode === undefined ? undefined : postalKeyOf(lead)
-  const row: StagedRecord = {
-    n,
-    line,
+  return {
+    n: origin.n,
+    line: origin.line,
     href: patch.href,
     given: givenFields(patch),
     unread,
     lead,
+    json: JSON.stringify(lead),
     kept: serialiseKept(patch),
     postalKey,
     // only a record without a postal code can still be rejected and shown
-    raw: postalKey === undefined ? raw : undefined,
+    raw: postalKey === undefined ? origin.raw : undefined,
+    lexemes,
     // a new listing without a postal code will be rejected
-    house: words && postalKey !== undefined ? houseKey(lead) : undefined,
-    cityKey: words && cityKeys.find(lead),
+    house: lexemes && postalKey !== undefined ? houseKey(lead) : undefined,
+    cityKey: lexemes && cityKeys.find(lead),
   }
-  return { row, words }
-}
-
-function addRow(rows: CopyRows, row: StagedRecord): void {
-  if (row.lead) row.json = JSON.stringify(row.lead)
-  stagedLeads.add(rows, row)
 }
 
 /** Copies the records of `file` into `staged_leads`. Throws `failed` if the file breaks off. */
 export async function stageLeads(connection: Connection, file: RecordFile, options: StageOptions): Promise<Staged> {
   const picker = new FieldPicker(options.map, options)
   const needs = new NeededFields(options.map)
-  const { lexemes } = options
+  const { lexemes, cityKeys } = options
   let hasUnread = false
   let [staged, filtered] = [0, 0]
   let format: RecordFormat = file.format ?? 'ndjson'
@@ -122,7 +114,8 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
       const lack = needs.look(page)
       if (lack) throw page.foreign ?? lackError(lack, options.commandThatFits ?? importWith)
       lexemes?.trim()
-      const found: Found[] = []
+      // of these only the words are found ahead: garbage collection makes all that waits long-lived
+      const found: (Read & { words: Words })[] = []
       for (const record of page.records) {
         const picked = picker.pick(record)
         const { line } = record
@@ -133,18 +126,18 @@ export async function stageLeads(connection: Connection, file: RecordFile, optio
         } else {
           needs.count(picked, record)
           hasUnread ||= 'unread' in picked
-          const raw = format === 'json' ? onOneLine(record.raw) : record.raw
-          const one = toFound({ n: ++staged, line, raw }, picked, options)
-          // of rows that wait, garbage collection makes long-lived ones
-          if (one.words) found.push(one)
-          else addRow(rows, one.row)
+          const origin = { n: ++staged, line, raw: format === 'json' ? onOneLine(record.raw) : record.raw }
+          if ('patch' in picked) {
+            const lead = completeLead(picked.patch)
+            if (lexemes) found.push({ origin, picked, lead, words: lexemes.wordsOf(listingWords(lead)) })
+            else stagedLeads.add(rows, toRow({ origin, picked, lead }, { lexemes, cityKeys }))
+          } else stagedLeads.add(rows, { ...origin, href: picked.href, problem: picked })
         }
         if (rows.isFull) await flush()
       }
       await lexemes?.learn()
-      for (const { row, words } of found) {
-        row.lexemes = words && lexemes?.lexemesOf(words)
-        addRow(rows, row)
+      for (const read of found) {
+        stagedLeads.add(rows, toRow(read, { lexemes: lexemes?.lexemesOf(read.words), cityKeys }))
         if (rows.isFull) await flush()
       }
       options.onRead?.({ records: staged + filtered, bytesRead: page.bytesRead })

@@ -67,14 +67,29 @@ function firstCharacters(text: string, charsMax: number): string {
   return text.slice(0, units)
 }
 
-/** The searched words of a lead, normalised for `to_tsvector`; its state is there as a code and by name. */
-export function listingWords(lead: SearchedFields): string {
+/** The text of a lead in which words are searched; its state is there as a code and by name. */
+function searchedText(lead: SearchedFields): string {
   const code = findStateCode(lead.state ?? '')
   const state = code ? `${lead.state} ${code} ${findStateName(code)}` : lead.state
   const fields = [lead.address, lead.secondAddress, lead.fullAddress, lead.city, state, lead.propertyType]
   const short = fields.map((field) => firstCharacters(field ?? '', fieldCharsMax))
   const description = firstCharacters(lead.description ?? '', searchedDescriptionCharsMax)
-  const words = searchWords([...short, description].join(' '))
+  return [...short, description].join(' ')
+}
+
+function listingWordsIn(text: string): string {
+  const words = searchWords(text)
   if (words.length <= listingCharsMax) return words
   return words.slice(0, words.lastIndexOf(' ', listingCharsMax))
+}
+
+/** The searched words of a lead, normalised for `to_tsvector`. */
+export const listingWords = (lead: SearchedFields): string => listingWordsIn(searchedText(lead))
+
+/** The same of a lead that has changed; undefined where it had the same words. Most changes are of a price, and leave the text alone. */
+export function changedWords(lead: SearchedFields, before: SearchedFields): string | undefined {
+  const [text, earlier] = [searchedText(lead), searchedText(before)]
+  if (text === earlier) return undefined
+  const words = listingWordsIn(text)
+  return words === listingWordsIn(earlier) ? undefined : words
 }

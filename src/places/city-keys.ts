@@ -17,9 +17,13 @@ export interface CityAndState {
 
 const charsMax = 100
 
+/** Listings share their cities: so many spellings are remembered. */
+const foundMax = 10_000
+
 /** Finds the city keys of listings; some thousand places in memory. */
 export class CityKeys {
   private readonly keys: ReadonlyMap<string, string>
+  private readonly found = new Map<string, string | undefined>()
 
   constructor(keys: readonly string[]) {
     this.keys = new Map(keys.map((key) => [nameKey(key.slice(0, 2), key.slice(3)), key]))
@@ -28,8 +32,13 @@ export class CityKeys {
   /** Undefined for a place that postal codes are named after, or that is unknown. */
   find({ city, state }: CityAndState): string | undefined {
     if (!city || !state || Math.max(city.length, state.length) > charsMax) return undefined
+    const spelling = `${state.length} ${state}${city}`
+    if (this.found.has(spelling)) return this.found.get(spelling)
     const code = findStateCode(state)
-    return code === undefined ? undefined : findByName(this.keys, code, city)
+    const key = code === undefined ? undefined : findByName(this.keys, code, city)
+    if (this.found.size >= foundMax) this.found.clear()
+    this.found.set(spelling, key)
+    return key
   }
 }
 
