@@ -1,25 +1,18 @@
-/** Counts the locks that an import holds, each time that it merges a file. */
+/** Counts the locks that a complete import holds, at the rejected records of its files. */
 import type { OpenDatabase } from '../../src/db/open.ts'
 
 export function watchLocks({ pool }: OpenDatabase) {
-  let most = 0
-  let counting: Promise<void> = Promise.resolve()
-  const count = async () => {
-    // other tests share the server
-    const { rows } = await pool.query(
-      `select count(*) as n from pg_locks join pg_database on pg_database.oid = database
-       where datname = current_database() group by pid order by 1 desc limit 1`,
-    )
-    most = Math.max(most, rows[0]?.n ?? 0)
-  }
+  const counts: number[] = []
   return {
-    onProgress({ phase }: { phase: string }): void {
-      if (phase === 'merging') counting = counting.then(count)
-    },
-    /** The most locks that a session held at once. */
-    async most(): Promise<number> {
-      await counting
-      return most
+    counts,
+    /** The import waits for it. */
+    async onRejected(): Promise<void> {
+      // other tests share the server
+      const { rows } = await pool.query(
+        `select count(*)::integer as n from pg_locks join pg_stat_activity using (pid)
+         where datname = current_database() group by pid order by 1 desc limit 1`,
+      )
+      counts.push(rows[0].n)
     },
   }
 }
