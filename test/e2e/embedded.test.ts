@@ -44,6 +44,12 @@ test('an import makes it; several commands use it at once; the last one to leave
     run('migrate'),
   ])
   for (const { code, stderr } of imported) assert.equal(code, 0, stderr)
+  // with sudo it may be another one than the account has
+  const isNamed = process.getuid?.() === 0
+  assert.deepEqual(
+    imported.map(({ stderr }) => /^Database: /m.test(stderr)),
+    [isNamed, isNamed, false],
+  )
   await isGone()
 })
 

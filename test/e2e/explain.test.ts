@@ -43,7 +43,7 @@ const users = [
   { email: 'parts@example.com', receiverApiKey: 'parts', queries: [zip('97201'), zip('97202')] },
   { email: 'none@example.com', receiverApiKey: 'none', queries: [] },
   { email: 'off@example.com', receiverApiKey: 'off', subscribed: false, queries: [zip('78704', 10)] },
-  { email: 'failed@example.com', receiverApiKey: 'failed', queries: [zip('78758')] },
+  { email: 'failed@example.com', receiverApiKey: 'failed', queries: [zip('78758'), text('Nowheresville, TX')] },
   { email: 'dropped@example.com', receiverApiKey: 'dropped', queries: [zip('78758')] },
 ]
 
@@ -86,6 +86,10 @@ test('each query is told with its distance, its words, its rank, and whether it 
   assert.match(
     (await queriesOf('failed@example.com', 'far'))[0] ?? '',
     /78205 is .* miles from 78758, and without a radius that is elsewhere/,
+  )
+  assert.match(
+    (await queriesOf('failed@example.com', 'near'))[1] ?? '',
+    /^2\. text "Nowheresville, TX": .*; it looks like a place, but no such place is known\. It does not match\.$/,
   )
   assert.match((await queriesOf('user@example.com', 'nowhere'))[1] ?? '', /how far 00000 is from 78704 is in no table/)
 })

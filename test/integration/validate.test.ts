@@ -170,18 +170,21 @@ test('bad settings are told with all else, and so are a schema that is behind an
 test('a valid but unlikely value is a note: it does not change the exit code', async (t) => {
   const { opened, url } = await open(t)
   await addUsers(opened, [
-    { email: 'words@example.com', queries: [{ type: 'text', value: 'pool', radius: 0 }, { type: 'text', value: 'barn', radius: 0.5 }] },
+    { email: 'words@example.com', queries: [{ type: 'text', value: 'pool', radius: 0 }, { type: 'text', value: 'barn', radius: 0.5 },
+      { type: 'text', value: 'Nowheresville, TX', radius: 3 }] },
     { email: 'nowhere@example.com', queries: [{ type: 'zipcode', value: '00000', radius: 5 }, { type: 'text', value: '00000' }] },
     { email: 'none@example.com' },
   ]) // biome-ignore format: a list
   const { found, findings } = await check(opened)
   assert.deepEqual(found, [
     'note user words@example.com queries[1].radius',
+    'note user words@example.com queries[2].value',
     'note user nowhere@example.com queries[0].value',
     'note user nowhere@example.com queries[1].value',
     'note user none@example.com queries',
   ])
   assert.match(findings[0]?.what ?? '', /only passed on/)
+  assert.match(findings[1]?.what ?? '', /^looks like a place, but no such place is known/)
   const receiver = await startTestReceiver(() => 200)
   t.after(() => receiver.close())
   const { code, stdout } = await callProgram(['validate'], {
@@ -226,7 +229,7 @@ test('users that something else wrote are held to the rules, and no key is shown
 
 test('queries that something else wrote are held to the rules', async (t) => {
   const { opened, run } = await open(t)
-  const names = ['value', 'radius', 'type', 'empty', 'refused', 'hash', 'json', 'meaning', 'same']
+  const names = ['value', 'radius', 'type', 'empty', 'refused', 'several', 'hash', 'json', 'meaning', 'same']
   await addUsers(
     opened,
     names.map((name) => ({ email: `${name}@example.com`, queries: [zip, austin] })),
@@ -245,6 +248,7 @@ test('queries that something else wrote are held to the rules', async (t) => {
   await set('type', consistent('city', 'pool', '0'))
   await set('empty', consistent('text', '', '0'))
   await set('refused', consistent('text', 'the', '0'))
+  await set('several', consistent('zipcode', '78704 10001', '0'))
   await set('hash', `hash = 'other'`)
   await set('json', `json = '{"type":"text","value":"Austin, TX","radius":6}'`)
   await set('meaning', `search_id = (select search_id from queries where position = 0 limit 1)`)
@@ -252,12 +256,15 @@ test('queries that something else wrote are held to the rules', async (t) => {
     'same',
     `${consistent('text', '78704', '2.5')}, search_id = (select search_id from queries where position = 0 limit 1)`,
   )
-  assert.deepEqual((await check(opened)).found, [
+  const { found, findings } = await check(opened)
+  assert.match(findings[5]?.what ?? '', /^can match nothing: it holds several postal codes/)
+  assert.deepEqual(found, [
     'problem user value@example.com queries[1].value',
     'problem user radius@example.com queries[1].radius',
     'problem user type@example.com queries[1].type',
     'problem user empty@example.com queries[1].value',
     'problem user refused@example.com queries[1].value',
+    'problem user several@example.com queries[1].value',
     'problem user hash@example.com queries[1]',
     'problem user json@example.com queries[1]',
     'problem user meaning@example.com queries[1]',
@@ -328,7 +335,7 @@ test('no user and no query is lost between two pages', async (t) => {
 
 test('a listing that something else wrote is held to the interface', async (t) => {
   const { opened, run } = await open(t)
-  const names = ['price', 'extra', 'missing', 'broken', 'href', 'place', 'lost', 'unseen', 'other']
+  const names = ['price', 'extra', 'missing', 'broken', 'href', 'place', 'city', 'lost', 'unseen', 'gone', 'other']
   await importRecords(
     opened,
     names.map((name) => listing(name)),
@@ -351,6 +358,8 @@ test('a listing that something else wrote is held to the interface', async (t) =
   await set('broken', '{"href":')
   await set('href', jsonOf('elsewhere'))
   await run(`update leads set postal_key = '10001' where ${where('place')}`)
+  await run(`update leads set city_key = 'GA Sandy Springs' where ${where('city')}`)
+  await run(`update lead_seen set gone = true where lead_id = (select id from leads where ${where('gone')})`)
   await run(`delete from lead_versions where id = (select version_id from leads where ${where('lost')})`)
   await run(`delete from lead_seen where lead_id = (select id from leads where ${where('unseen')})`)
   await run(
@@ -368,8 +377,10 @@ test('a listing that something else wrote is held to the interface', async (t) =
     `problem ${await number('broken')}`,
     `problem lead ${listing('elsewhere').href} href`,
     `problem lead ${listing('place').href} postalCode`,
+    `problem lead ${listing('city').href} city`,
     `problem ${await number('lost')}`,
     `problem lead ${listing('unseen').href}`,
+    `problem lead ${listing('gone').href}`,
     `problem lead ${listing('other').href}`,
   ]
   assert.deepEqual(found.sort(), expected.sort())
