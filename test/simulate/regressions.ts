@@ -6,6 +6,15 @@ const settings: Scenario['settings'] = {
   ...{ timeoutMs: 1_000, retryDelayMs: 0, concurrency: 2, outageMs: 12_000, compress: 'auto' },
   ...{ leaseMs: 1_000, guard: 'on', awayMs: 30_000 },
 }
+/** A push as operators have it, but for the guard. */
+const unguarded: Scenario['settings'] = {
+  ...settings,
+  ...{ retryDelayMs: 5_000, outageMs: 60_000, leaseMs: 20_000, guard: 'off' },
+}
+const refusesPlace = (place: string, status: number, latencyMs: number): Scenario['receiver'] => {
+  const manner = { is: 'fails for', whom: { by: 'place', places: [place] }, how: { is: 'status', status, latencyMs }, latencyMs } as const
+  return [{ atMs: 0, manner }]
+} // biome-ignore format: short
 const users = (count: number) => Array.from({ length: count }, () => ({ places: ['10001'], subscribed: true }))
 /** By the last digit of each one's place, `-` for none. */
 const usersIn = (digits: string, unsubscribed: readonly number[]) =>
@@ -20,26 +29,8 @@ export const regressions: Readonly<Record<string, Scenario>> = {
       Array.from({ length: [60, 66, 30][at] ?? 0 }, () => ({ places: [place], subscribed: true })),
     ),
     listings: ['10001', '10002', '10003'],
-    settings: {
-      ...settings,
-      retryDelayMs: 5_000,
-      concurrency: 64,
-      outageMs: 60_000,
-      compress: 'off',
-      leaseMs: 20_000,
-      guard: 'off',
-    },
-    receiver: [
-      {
-        atMs: 0,
-        manner: {
-          is: 'fails for',
-          whom: { by: 'place', places: ['10002'] },
-          how: { is: 'status', status: 413, latencyMs: 70 },
-          latencyMs: 70,
-        },
-      },
-    ],
+    settings: { ...unguarded, concurrency: 64, compress: 'off' },
+    receiver: refusesPlace('10002', 413, 70),
     pushes: [{ ...all, atMs: 15 }],
     events: [],
   },
@@ -59,26 +50,8 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     seed: 52,
     users: [...users(32), { places: ['10002'], subscribed: true }, { places: ['10002'], subscribed: true }],
     listings: ['10001', '10001', '10001'],
-    settings: {
-      ...settings,
-      retryDelayMs: 5_000,
-      concurrency: 16,
-      outageMs: 60_000,
-      compress: 'gzip',
-      leaseMs: 20_000,
-      guard: 'off',
-    },
-    receiver: [
-      {
-        atMs: 0,
-        manner: {
-          is: 'fails for',
-          whom: { by: 'place', places: ['10002'] },
-          how: { is: 'status', status: 422, latencyMs: 32 },
-          latencyMs: 32,
-        },
-      },
-    ],
+    settings: { ...unguarded, concurrency: 16, compress: 'gzip' },
+    receiver: refusesPlace('10002', 422, 32),
     pushes: [17, 13, 23].map((atMs) => ({ ...all, atMs })),
     events: [],
   },
