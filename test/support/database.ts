@@ -36,15 +36,15 @@ function findServerUrl(): Promise<string> {
   return own
 }
 
-async function query(url: string, statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
-  client.on('error', () => {})
-  await client.connect()
-  try {
-    await client.query(statement)
-  } finally {
-    await client.end()
-  }
+let admin: Promise<pg.Pool> | undefined
+
+/** Makes and drops databases: a connection of its own for each would cost more than what it does. */
+function findAdmin(): Promise<pg.Pool> {
+  admin ??= findServerUrl().then((connectionString) => {
+    const pool = new pg.Pool({ connectionString, max: 2, idleTimeoutMillis: 0, allowExitOnIdle: true })
+    return pool.on('error', () => {})
+  })
+  return admin
 }
 
 /**
@@ -56,10 +56,10 @@ export async function createDatabase(
   t?: TestContext | undefined,
   options: { empty?: boolean; places?: PlacesOfDatabase; template?: string } = {},
 ): Promise<TestDatabase> {
-  const server = await findServerUrl()
+  const [server, pool] = await Promise.all([findServerUrl(), findAdmin()])
   const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
   const template = options.template ?? (options.empty ? 'template0' : templateNames[options.places ?? 'few'])
-  await query(server, `create database ${name} template ${template} strategy file_copy`)
+  await pool.query(`create database ${name} template ${template} strategy file_copy`)
   const url = withDatabase(server, name)
   const opened: OpenDatabase[] = []
   let dropped = false
@@ -82,7 +82,7 @@ export async function createDatabase(
       if (dropped) return
       dropped = true
       await Promise.all(opened.map((one) => one.close().catch(() => {})))
-      await query(server, `drop database if exists ${name} with (force)`)
+      await pool.query(`drop database if exists ${name} with (force)`)
     },
   }
   if (t) t.after(() => database.drop())
