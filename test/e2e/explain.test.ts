@@ -7,6 +7,7 @@ import { importDays } from '../../src/base/limits.ts'
 import { tell } from '../../src/cli/explain/view.ts'
 import { explain } from '../../src/inspect/explain/explain.ts'
 import { buildHouse, hrefOf, zip } from '../support/house.ts'
+import { defaults } from '../support/push-settings.ts'
 import { startWay } from '../support/way.ts'
 
 const text = (value: string, radius = 0) => ({ type: 'text', value, radius })
@@ -58,11 +59,10 @@ const house = await buildHouse({
   },
 })
 const opened = await house.database.open()
-const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on' as const, sameHouse: 'each' as const }
 
 /** Within this process: a hundred programs would take long. */
-async function ask(email: string, name: string, maxLeadAgeMs = settings.maxLeadAgeMs) {
-  const facts = await explain(opened.db, { email, href: hrefOf(name) }, { ...settings, maxLeadAgeMs })
+async function ask(email: string, name: string, maxLeadAgeMs = defaults.maxLeadAgeMs) {
+  const facts = await explain(opened.db, { email, href: hrefOf(name) }, { ...defaults, maxLeadAgeMs })
   return { ...facts, ...tell(facts, maxLeadAgeMs, () => 'THEN'), facts }
 }
 const queriesOf = async (email: string, name: string) => (await ask(email, name)).queries

@@ -14,16 +14,11 @@ import { prune } from '../../src/upkeep/prune/prune.ts'
 import { afterStatement } from '../support/after-statement.ts'
 import { owe } from '../support/owed.ts'
 import { all, build, PushHouse, resume, stopAfter } from '../support/push-house.ts'
+import { withoutFeed } from '../support/push-settings.ts'
 import { type SeedUser, seedLeads, seedUsers } from '../support/seed.ts'
 
 const dayMs = 86_400_000
-const seen = {
-  timeZone: 'UTC',
-  maxLeadAgeMs: 5 * dayMs,
-  guard: 'on',
-  sameHouse: 'each',
-  feedMaxAgeMs: undefined,
-} as const
+const seen = { ...withoutFeed, maxLeadAgeMs: 5 * dayMs }
 const force: PushRequest = { what: 'all', force: true, limit: undefined }
 const limited = (limit: number): PushRequest => ({ what: 'all', force: false, limit })
 

@@ -5,6 +5,7 @@ import { LeadpushError } from '../../src/base/errors.ts'
 import { findAlarms } from '../../src/inspect/status/alarms.ts'
 import { findStatus } from '../../src/inspect/status/status.ts'
 import { all, build, type PushHouse, resume, users } from '../support/push-house.ts'
+import { withoutFeed as seen } from '../support/push-settings.ts'
 import type { Answer } from '../support/receiver.ts'
 import { rememberState } from '../support/rewind.ts'
 import { until } from '../support/until.ts'
@@ -32,7 +33,6 @@ const isLoss = (error: unknown) =>
 const countRecorded = async (house: PushHouse, what: string) => (await house.attempts())[what] ?? 0
 const findOutcomes = async ({ db }: PushHouse) =>
   (await db.selectFrom('runs').select('outcome').orderBy('started_at').execute()).map(({ outcome }) => outcome)
-const seen = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, feedMaxAgeMs: undefined }
 const alarmsOf = async ({ db }: PushHouse) =>
   (await findAlarms(db, await findStatus(db, seen), seen)).map(({ code }) => code)
 const lossAlarm = 'lost'

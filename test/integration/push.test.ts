@@ -16,6 +16,7 @@ import { makeGate } from '../support/gate.ts'
 import { toLines } from '../support/import-files.ts'
 import { owe } from '../support/owed.ts'
 import { all, build, lead, PushHouse, stopAfter, users } from '../support/push-house.ts'
+import { defaults } from '../support/push-settings.ts'
 import { requestsAtLeast, startTestReceiver } from '../support/receiver.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 import { until } from '../support/until.ts'
@@ -54,11 +55,7 @@ test('a query that takes too long holds back those who have it, and nobody else'
     lines.filter(({ type }) => type === 'skip'),
     [1, 2].map((at) => ({ type: 'skip', user: `${at}-slow@example.com`, reason })),
   )
-  const preview = await Preview.create(
-    house.db,
-    { what: 'all', force: false },
-    { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on', sameHouse: 'each' },
-  )
+  const preview = await Preview.create(house.db, { what: 'all', force: false }, defaults)
   const seen = []
   for await (const line of preview.lines()) seen.push(line)
   assert.deepEqual(
@@ -230,9 +227,8 @@ const usersOf = (lines: readonly PushLine[]) =>
   lines.flatMap((line) => (line.type === 'delivery' ? (line.user ?? '') : [])).sort()
 
 async function previewed(house: PushHouse, forces: boolean): Promise<string[]> {
-  const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on', sameHouse: 'each' } as const
   const planned: PushLine[] = []
-  for await (const found of (await Preview.create(house.db, { what: 'all', force: forces }, settings)).lines())
+  for await (const found of (await Preview.create(house.db, { what: 'all', force: forces }, defaults)).lines())
     planned.push('line' in found ? found.line : found)
   return usersOf(planned)
 }
@@ -685,11 +681,7 @@ test('a preview shows what the push then sends, byte for byte, interrupted deliv
   await house.push(all, { retryDelayMs: 60_000, concurrency: 1 }, stopAfter(house, 3))
   house.receiver.answer = () => 200
   const sentBefore = house.receiver.requests.length
-  const preview = await Preview.create(
-    house.db,
-    { what: 'all', force: false },
-    { timeZone: 'UTC', maxLeadAgeMs: 1e9, guard: 'on', sameHouse: 'each' },
-  )
+  const preview = await Preview.create(house.db, { what: 'all', force: false }, { ...defaults, maxLeadAgeMs: 1e9 })
   const previewed: string[] = []
   const attempts: number[] = []
   for await (const found of preview.lines()) {
@@ -710,11 +702,7 @@ test('a preview counts what a living push has in hand as elsewhere, and lists th
   const house = await build(t, { users: users(12), answer: () => gate.opened.then(() => 200) })
   const other = house.push(all, { concurrency: 2, timeoutMs: 60_000 })
   await requestsAtLeast(house.receiver, 1)
-  const preview = await Preview.create(
-    house.db,
-    { what: 'all', force: false },
-    { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on', sameHouse: 'each' },
-  )
+  const preview = await Preview.create(house.db, { what: 'all', force: false }, defaults)
   const planned: PushLine[] = []
   for await (const found of preview.lines()) planned.push('line' in found ? found.line : found)
   const { summary, deliveries } = await house.push()

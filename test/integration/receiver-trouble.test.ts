@@ -32,7 +32,7 @@ import {
   users,
 } from '../support/push-house.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
-import { testPushSettings } from '../support/push-settings.ts'
+import { withoutFeed as seen, testPushSettings } from '../support/push-settings.ts'
 import type { ReceivedRequest, TestReceiver } from '../support/receiver.ts'
 import type { SeedUser } from '../support/seed.ts'
 
@@ -86,7 +86,6 @@ interface Row {
   steps: Step[]
 }
 
-const seen = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, guard: 'on', sameHouse: 'each', feedMaxAgeMs: undefined, keepAnswers: 'on' } as const // biome-ignore format: short
 const isDown: Trouble = { is: 'down' }
 const refuses = (status: number): Trouble => ({ is: 'refuses', status })
 const isGzip = ({ headers }: ReceivedRequest) => headers['content-encoding'] === 'gzip'

@@ -6,14 +6,9 @@ import { type Figures, findFigures } from '../../src/inspect/report/figures/find
 import { buildReport } from '../../src/inspect/report/page/build-report.ts'
 import { createDatabase } from '../support/database.ts'
 import { fillHistory } from '../support/history.ts'
+import { withoutFeed as settings } from '../support/push-settings.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
 
-const settings = {
-  timeZone: 'UTC',
-  maxLeadAgeMs: 30 * 86_400_000,
-  feedMaxAgeMs: undefined,
-  keepAnswers: 'on' as const,
-}
 const database = await createDatabase(undefined, { places: 'all' })
 const opened = await database.open()
 const { db } = opened

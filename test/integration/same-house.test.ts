@@ -17,11 +17,12 @@ import { randomFrom } from '../bench/matching-data.ts'
 import { createDatabase } from '../support/database.ts'
 import { importRecords, toLines } from '../support/import-files.ts'
 import { all, PushHouse } from '../support/push-house.ts'
+import { defaults } from '../support/push-settings.ts'
 import { startTestReceiver } from '../support/receiver.ts'
 
 const dayMs = 86_400_000
 const once: Live = { seenSince: new Date(Date.now() - 30 * dayMs), sameHouse: 'once' }
-const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * dayMs, guard: 'on', sameHouse: 'once' } as const
+const settings = { ...defaults, sameHouse: 'once' as const }
 
 const at = (site: string, number: number, more: object = {}) => ({
   href: `https://${site}.example/${number}`,

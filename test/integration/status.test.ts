@@ -17,9 +17,8 @@ import { toDeliveryLine } from '../../src/push/reporter.ts'
 import { createDatabase } from '../support/database.ts'
 import { owe } from '../support/owed.ts'
 import { callProgram } from '../support/program.ts'
+import { defaults as settings } from '../support/push-settings.ts'
 import { seedLeads, seedUsers } from '../support/seed.ts'
-
-const settings = { timeZone: 'UTC', maxLeadAgeMs: 30 * 86_400_000, feedMaxAgeMs: 8 * 86_400_000 }
 
 async function open(t: TestContext) {
   const database = await createDatabase(t)

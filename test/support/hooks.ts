@@ -9,6 +9,7 @@ import { plainVault, type Vault } from '../../src/secrets/vault.ts'
 import { type Looked, type LookOptions, lookForLeads } from '../../src/triggers/look-for-leads.ts'
 import type { LostToRenew } from '../../src/triggers/lost-triggers.ts'
 import { runTriggers } from '../../src/triggers/triggers.ts'
+import { defaults } from './push-settings.ts'
 
 export interface TestHook {
   id: string
@@ -45,13 +46,11 @@ export async function lookAtAll(
   return sum
 }
 
+const { leaseMs, maxLeadAgeMs, sameHouse, keepAnswers } = defaults
 const settings = {
-  leaseMs: 60_000,
-  maxLeadAgeMs: 30 * 86_400_000,
-  sameHouse: 'each' as 'each' | 'once',
+  ...{ leaseMs, maxLeadAgeMs, sameHouse, keepAnswers },
   allowInsecureHooks: '1',
   hookHosts: undefined as readonly string[] | undefined,
-  keepAnswers: 'on' as 'on' | 'off',
 }
 
 /** One run of `trigger` in this process. */
