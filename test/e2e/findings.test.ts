@@ -4,9 +4,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, afterEach, before, test } from 'node:test'
 import { type Finding, type Level, sentenceOf } from '../../src/inspect/finding.ts'
+import { findAlarms } from '../../src/inspect/status/alarms.ts'
+import { findStatus } from '../../src/inspect/status/status.ts'
 import { addHook } from '../support/hooks.ts'
 import { buildHouse, hrefOf, makeUsers } from '../support/house.ts'
 import { testHome } from '../support/program.ts'
+import { defaults } from '../support/push-settings.ts'
 import { findClosedPort } from '../support/sockets.ts'
 
 const house = await buildHouse({ leads: [{ href: hrefOf(1), postalCode: '78704' }], users: makeUsers(1) })
@@ -91,64 +94,67 @@ test('if all is well, status, report and their JSON have no finding', async () =
 })
 
 for (const [code, statements] of Object.entries(troubles)) {
-  test(`${code}: one finding, in the words of status in the report and the JSON too`, async () => {
+  test(`${code}: one finding, with what to do`, async () => {
     await run(statements)
-    const status = await house.call('status --check --json')
-    const findings: FindingLine[] = status.json[0].findings
-    assert.deepEqual([status.code, findings.map((finding) => finding.code)], [1, [code]], status.stdout)
-    const [finding] = findings as [FindingLine]
-    assert.deepEqual([finding.type, Boolean(finding.hint)], ['problem', true])
-    assert.equal((await house.call('status --check --quiet')).stdout, `${lineOf(finding)}\n`)
-    const file = join(testHome(), 'report.html')
-    assert.deepEqual((await house.call(`report --json --out ${file}`)).json[0].findings, findings)
-    const words = sentenceOf({ level: 'problem', what: finding.message, toDo: finding.hint }).replaceAll('`', '')
-    assert.ok(textOf(readFileSync(file, 'utf8')).includes(words), words)
+    const findings = await findAlarms(opened.db, await findStatus(opened.db, defaults), defaults)
+    assert.deepEqual(
+      findings.map(({ code, level, toDo }) => [code, level, Boolean(toDo)]),
+      [[code, 'problem', true]],
+    )
   })
 }
 
-test('without --check the exit code is 0, and validate has what no look at the period tells', async () => {
+test('several are told in the same words by status, the report and both as JSON; validate has what no look at the period tells', async () => {
   const some = ['down', 'held', 'feed', 'dropped'] as const
   await run(...some.map((code) => troubles[code] as string))
   const { code, stdout, json } = await house.call('status --json')
-  assert.deepEqual([code, json[0].findings.map((finding: FindingLine) => finding.code)], [0, some], stdout)
-  const text = await house.call('status')
-  const lines = json[0].findings.map(lineOf)
+  const findings: FindingLine[] = json[0].findings
+  assert.deepEqual([code, findings.map((finding) => finding.code)], [0, some], stdout)
+  const lines = findings.map(lineOf)
+  const [text, check, quiet] = [await house.call('status'), await house.call('status --check --json'), await house.call('status --check --quiet')]
   assert.deepEqual([text.code, text.stdout.split('\n').slice(0, lines.length)], [0, lines])
+  assert.deepEqual([check.code, check.json[0].findings, quiet.code, quiet.stdout], [1, findings, 1, lines.map((line) => `${line}\n`).join('')])
+  const file = join(testHome(), 'report.html')
+  assert.deepEqual((await house.call(`report --json --out ${file}`)).json[0].findings, findings)
+  const page = textOf(readFileSync(file, 'utf8'))
+  for (const { message, hint } of findings) {
+    const words = sentenceOf({ level: 'problem', what: message, toDo: hint }).replaceAll('`', '')
+    assert.ok(page.includes(words), words)
+  }
   const told = await codesOfValidate()
   assert.deepEqual(told.filter((each) => each in troubles), [])
 }) // biome-ignore format: short
 
 test('if all is well, validate has no finding of these', async () => {
   assert.deepEqual(
-    (await codesOfValidate()).filter((code) => code in checks),
+    (await codesOfValidate()).filter((code) => worlds.some(({ found }) => code in found)),
     [],
   )
 })
 
-/** What is done, or set, and the finding of `validate` that comes of it. */
-const checks: Record<string, { level: Level; statements?: string; env?: Record<string, string>; }> = {
-  settings: { level: 'problem', env: { LEADPUSH_RATE: 'fast' } },
-  receiver: { level: 'problem', env: { LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${await findClosedPort()}/` } },
-  database: { level: 'problem', env: { DATABASE_URL: `postgresql://127.0.0.1:${await findClosedPort()}/x` } },
-  schema: { level: 'problem', statements: `insert into schema_migrations values ('999999_later', '', '')` },
-  'time-zone': { level: 'note', statements: `update runs set time_zone = 'Asia/Tokyo'` },
-  user: { level: 'note', statements: 'delete from queries' },
-  query: { level: 'problem', statements: `update queries set hash = 'other'` },
-  hook: { level: 'problem', statements: `update hooks set url = 'https://10.0.0.1/hook'` },
-  lead: { level: 'problem', statements: `delete from lead_seen` },
-} // biome-ignore format: a table
+/** What is done, or set, and the findings of `validate` that come of it: each once. */
+const worlds: { statements?: string[]; env?: Record<string, string>; found: Record<string, Level> }[] = [
+  { env: { LEADPUSH_RATE: 'fast' }, found: { settings: 'problem' } },
+  { env: { LEADPUSH_RECEIVER_URL: `http://127.0.0.1:${await findClosedPort()}/` }, found: { receiver: 'problem' } },
+  { env: { DATABASE_URL: `postgresql://127.0.0.1:${await findClosedPort()}/x` }, found: { database: 'problem' } },
+  { statements: [`insert into schema_migrations values ('999999_later', '', '')`], found: { schema: 'problem' } },
+  { statements: [`update runs set time_zone = 'Asia/Tokyo'`, 'delete from queries'], found: { 'time-zone': 'note', user: 'note' } },
+  { statements: [`update queries set hash = 'other'`, `update hooks set url = 'https://10.0.0.1/hook'`, 'delete from lead_seen'],
+    found: { query: 'problem', hook: 'problem', lead: 'problem' } },
+] // biome-ignore format: a table
 
-for (const [code, { level, statements, env }] of Object.entries(checks)) {
-  test(`${code}: one finding of validate, in the same words for people and programs`, async () => {
-    const validate = async (args: string) => await house.call(`validate${args}`, { env: { ...receiver, ...env } })
-    if (statements) await run(statements)
-    const { code: exitCode, json, stdout } = await validate(' --json')
-    const found: FindingLine[] = json.filter((line) => line.code === code)
-    assert.deepEqual([exitCode, found.map(({ type }) => type)], [level === 'problem' ? 1 : 0, [level]], stdout)
-    const people = (await validate('')).stdout.split('\n')
-    for (const finding of found) assert.equal(people.filter((line) => line === lineOf(finding)).length, 1)
-    const status = await house.call('status --json', { env: { ...receiver, ...env } })
-    const alarms: Finding[] = status.json[0]?.findings ?? []
-    assert.ok(!alarms.some((finding) => finding.code === code))
+for (const { statements = [], env, found } of worlds) {
+  const codes = Object.keys(found)
+  test(`${codes.join(', ')}: ${codes.length === 1 ? 'one finding' : 'a finding each'} of validate, in the same words for people and programs`, async () => {
+    const call = async (args: string) => await house.call(args, { env: { ...receiver, ...env } })
+    await run(...statements)
+    const { code: exitCode, json, stdout } = await call('validate --json')
+    const told: FindingLine[] = json.filter(({ code }) => code in found)
+    assert.deepEqual([exitCode, told.length], [Object.values(found).includes('problem') ? 1 : 0, codes.length], stdout)
+    assert.deepEqual(Object.fromEntries(told.map(({ code, type }) => [code, type])), found)
+    const people = (await call('validate')).stdout.split('\n')
+    for (const finding of told) assert.equal(people.filter((line) => line === lineOf(finding)).length, 1)
+    const alarms: Finding[] = (await call('status --json')).json[0]?.findings ?? []
+    assert.ok(!alarms.some(({ code }) => code in found))
   })
 }
