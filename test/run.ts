@@ -5,8 +5,9 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join, relative, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { buildCheckout, buildTests, findCheckoutBuild } from '../bin/build.js'
 import { packageRoot } from '../src/base/package-root.ts'
 import type { ThrowAwayServer } from '../src/db/embedded/throw-away.ts'
@@ -68,6 +69,23 @@ function nameBuilt(file: string): string {
   return name.endsWith('.test') ? join(String(at < 0 ? longest.length : at).padStart(2, '0'), name) : name
 }
 
+/** Each file of `test/unit` takes less time than the start of a process for it. */
+const unitProcesses = 3
+const isQuick = (file: string) => file.startsWith(join('test', 'unit')) && !longest.includes(basename(file, '.test.ts'))
+
+/** The built files for the runner, which starts a process for each; a few of them run all that are quick. */
+function gatherBuilt(files: readonly string[], folder: string): string[] {
+  const built = (file: string) => join(folder, `${nameBuilt(file)}.js`)
+  const quick = files.filter(isQuick)
+  const gathered = Array.from({ length: Math.min(unitProcesses, quick.length) }, (_, at) => {
+    const imports = quick.filter((_, nth) => nth % unitProcesses === at)
+    const path = join(folder, `units-${at + 1}.test.js`)
+    writeFileSync(path, imports.map((file) => `import ${JSON.stringify(pathToFileURL(built(file)))}\n`).join(''))
+    return path
+  })
+  return [...gathered, ...files.filter((file) => !isQuick(file)).map(built)]
+}
+
 const folders = ['unit', 'integration', 'e2e'].map((name) => join(packageRoot, 'test', name))
 
 /** Test files and folders of them; anything else that is given goes to the runner as it stands (`--test-name-pattern=…`). */
@@ -95,7 +113,7 @@ interface Needs {
 
 const needsOf = (files: readonly string[]): Needs => ({
   server: files.some((file) => !file.startsWith(join('test', 'unit'))),
-  scripts: files.some((file) => /findScript|chaos-run/.test(readFileSync(join(packageRoot, file), 'utf8'))),
+  scripts: files.some((file) => /findScript|chaos-run|simulated/.test(readFileSync(join(packageRoot, file), 'utf8'))),
 })
 
 /** A PostgreSQL for the tests; undefined where there is none of that version. With the environment that leads to it. */
@@ -182,8 +200,11 @@ async function main(): Promise<number> {
     }
     const env = { [buildVariable]: folder, ...(program && { [programVariable]: program }), ...postgres?.env }
     if (stopping.signal.aborted) return 130
-    const built = files.map((file) => join(folder, `${nameBuilt(file)}.js`))
-    const { code, tests, failures } = await runTests(built, options, { folder, env, stop: stopping.signal })
+    const { code, tests, failures } = await runTests(gatherBuilt(files, folder), options, {
+      folder,
+      env,
+      stop: stopping.signal,
+    })
     for (const failure of failures) console.log(`Failed: ${failure}`)
     if (stopping.signal.aborted) return 130
     if (tests === 0) {

@@ -1,13 +1,13 @@
-/** The lines of `crontab.example` and the units of `examples/systemd`: the same week, and each line runs as it stands. */
+/** The lines of `crontab.example` and the units of `examples/systemd`: the same week, and each line of the former runs as it stands. */
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { before, test } from 'node:test'
+import { after, before, test } from 'node:test'
 import { packageRoot } from '../../src/base/package-root.ts'
 import { openDatabase } from '../../src/db/open.ts'
-import { buildHouse } from '../support/house.ts'
 import { cleanEnvironment, testHome } from '../support/program.ts'
+import { startTestReceiver } from '../support/receiver.ts'
 import { findProgram } from '../support/scripts.ts'
 
 const folder = join(testHome(), 'week')
@@ -89,26 +89,21 @@ test('the units have the week of the crontab', () => {
   assert.equal(settings.DATABASE_URL_FILE, undefined)
 })
 
-test('the lines of the crontab run on the embedded database, those of the units on one of your own', async () => {
+test('each line of the crontab runs on the embedded database', async () => {
   const { entries, settings } = readCrontab()
-  const own = await buildHouse()
-  const embedded = { LEADPUSH_HOME: join(folder, 'home') }
-  const reached = { LEADPUSH_RECEIVER_URL: own.env.LEADPUSH_RECEIVER_URL ?? '' }
+  const receiver = await startTestReceiver()
+  after(() => receiver.close())
+  const home = join(folder, 'home')
   // its server runs on from line to line
-  const opened = await openDatabase({ databaseUrl: undefined, home: embedded.LEADPUSH_HOME }, { create: true })
-  const ofUnits = units.map(({ command }) => command.replace('/usr/bin/', '').replace('%S/leadpush-backups', folder))
-  for (const [database, lines] of [
-    [embedded, entries.map(({ command }) => command)],
-    [{ DATABASE_URL: own.database.url }, ofUnits.filter((line) => !line.includes('db backup'))],
-  ] as const) {
-    const env = cleanEnvironment({ ...settings, ...reached, ...database, PATH: `${bin}:${process.env.PATH}` })
-    for (const line of lines) {
-      const { stdout, stderr, status } = spawnSync('sh', ['-c', inFolder(line)], { cwd: folder, env, encoding: 'utf8' })
-      // nobody is subscribed, so nothing went out; what a line of cron prints comes as a mail
-      const said = `${line}\n${stdout}${stderr}`
-      if (!line.includes('status --check')) assert.equal(status, 0, said)
-      assert.doesNotMatch(said, /\nerror: /)
-    }
+  const opened = await openDatabase({ databaseUrl: undefined, home }, { create: true })
+  const own = { LEADPUSH_HOME: home, LEADPUSH_RECEIVER_URL: receiver.url, PATH: `${bin}:${process.env.PATH}` }
+  const env = cleanEnvironment({ ...settings, ...own })
+  for (const { command: line } of entries) {
+    const { stdout, stderr, status } = spawnSync('sh', ['-c', inFolder(line)], { cwd: folder, env, encoding: 'utf8' })
+    // nobody is subscribed, so nothing went out; what a line of cron prints comes as a mail
+    const said = `${line}\n${stdout}${stderr}`
+    if (!line.includes('status --check')) assert.equal(status, 0, said)
+    assert.doesNotMatch(said, /\nerror: /)
   }
   await opened.close()
 })

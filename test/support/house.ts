@@ -33,6 +33,23 @@ export const makeUsers = (count: number, from = 0) =>
     queries: [zip('78704')],
   }))
 
+/** As the program does, but within this process: starting a process costs more than the work. */
+async function put(database: TestDatabase, records: { leads?: readonly object[]; users?: readonly object[] }) {
+  const { leads = [], users = [] } = records
+  if (leads.length + users.length === 0) return
+  const opened = await database.open()
+  for (const [importFiles, each] of [
+    [importLeads, leads],
+    [importUsers, users],
+  ] as const) {
+    if (each.length === 0) continue
+    const stdin = Readable.from([toLines(each)], { objectMode: false })
+    const { broken, summary } = await importFiles(opened, ['-'], { stdin })
+    assert.deepEqual([broken, summary.rejected], [undefined, 0])
+  }
+  await opened.close()
+}
+
 /** Makes a house that is removed after the test file. Call it at the top of a file or in a test. */
 export async function buildHouse({
   leads = [],
@@ -63,20 +80,9 @@ export async function buildHouse({
     env,
     run: (args, options = {}) => runProgram(words(args), { ...options, env: { ...env, ...options.env } }),
     call: (args, options = {}) => callProgram(words(args), { ...options, env: { ...env, ...options.env } }),
-    // as the program does, but within this process: starting a process costs more than the work
-    async put(what, records) {
-      if (records.length === 0) return
-      const opened = await database.open()
-      const importFiles = what === 'leads' ? importLeads : importUsers
-      const outcome = await importFiles(opened, ['-'], {
-        stdin: Readable.from([toLines(records)], { objectMode: false }),
-      })
-      await opened.close()
-      assert.deepEqual([outcome.broken, outcome.summary.rejected], [undefined, 0])
-    },
+    put: (what, records) => put(database, { [what]: records }),
   }
-  await house.put('leads', leads)
-  await house.put('users', users)
+  await put(database, { leads, users })
   return house
 }
 

@@ -3,27 +3,15 @@
  * more of them, and shows of one that breaks a promise what happened in it.
  */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { test } from 'node:test'
-import { promisify } from 'node:util'
 import { carryOut } from '../simulate/carry-out.ts'
 import { findBroken } from '../simulate/promises.ts'
 import { regressions } from '../simulate/regressions.ts'
 import { makeScenario } from '../simulate/scenario.ts'
 import { outside } from '../simulate/search.ts'
-import { findScript } from '../support/scripts.ts'
+import { simulate } from '../support/simulated.ts'
 
-const runs = 1_500
-
-test('whatever happens to pushes and around them, they keep their promises', async () => {
-  // a process of its own: the runner of tests watches each promise, which takes longer than the pushes
-  const { file, execArgv } = findScript('simulate/simulate.ts')
-  const args = [...execArgv, file, '--runs', String(runs), '--seed', '1']
-  const { stdout } = await promisify(execFile)(process.execPath, args).catch((error) =>
-    assert.fail(error.stdout || error.message),
-  )
-  assert.match(stdout, new RegExp(`^${runs} runs from seed 1: no promise was broken`, 'm'))
-})
+test('whatever happens to pushes and around them, they keep their promises', () => simulate(500, 1))
 
 for (const [what, scenario] of Object.entries(regressions)) {
   test(what, async () => {
