@@ -75,6 +75,23 @@ const onlyDispatchers = {
   },
 }
 
+/**
+ * Where a check within undici fails, as on a status below 100, `node:assert` parses all of the bundle for the text of its error: a push
+ * stood still for seconds.
+ * @type {import('esbuild').Plugin}
+ */
+const briefAsserts = {
+  name: 'brief-asserts',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node:assert$/ }, ({ importer }) =>
+      /[\\/]undici[\\/]/.test(importer) ? { path: 'assert', namespace: 'brief' } : undefined,
+    )
+    const fail = "throw Object.assign(new Error(text ?? 'a check failed'), { code: 'ERR_ASSERTION' })"
+    const contents = `module.exports = (holds, text) => { if (!holds) ${fail} }`
+    onLoad({ filter: /^assert$/, namespace: 'brief' }, () => ({ contents }))
+  },
+}
+
 /** @type {import('esbuild').BuildOptions} */
 const options = {
   absWorkingDir: root,
@@ -89,7 +106,7 @@ const options = {
   },
   format: 'esm',
   platform: 'node',
-  plugins: [withoutPrograms, onlyDispatchers],
+  plugins: [withoutPrograms, onlyDispatchers, briefAsserts],
   target: 'node20.19',
   // loads faster; names in a trace stay
   minifyWhitespace: true,
