@@ -171,7 +171,7 @@ export const meanings: Readonly<Record<string, Readonly<Record<string, string>>>
   },
   'status, push, report, validate': {
     lastRun:
-      '`{"startedAt","endedAt","outcome"}`; its `outcome` is `running`, `complete`, `failures`, `stopped`, `interrupted` or `lost`',
+      '`{"command","period","startedAt","endedAt","outcome"}`; its `outcome` is `running`, `complete`, `failures`, `stopped`, `interrupted` or `lost`',
     doubtful: 'counts users (4.5)',
     advice:
       'what is to be done, in its order: `{"do","why"}`, where `do` is `mend receiver`, `mend import`, `mend users`, `mend zone` or `mend cause`; or `{"run":["push",…],"why","or"?}`, where `or` is another command and when it suits: `{"run","when"}`',
