@@ -3,4 +3,4 @@ import { test } from 'node:test'
 import { holdAgainstDatabase } from '../simulate/hold-against-database.ts'
 
 // more of them: `test/slow/ledger-model.test.ts`
-test('the ledger and its model answer 50 random sequences of calls alike', (t) => holdAgainstDatabase(t, 1, 50))
+test('the ledger and its model answer 100 random sequences of calls alike', (t) => holdAgainstDatabase(t, 1, 100))

@@ -22,7 +22,7 @@ const liveListings = `
 const subscribed = 'select email as key from users where subscribed'
 
 const extensions: Record<string, string> = { ndjson: 'ndjson', json: 'json', '\t': 'tsv' }
-const worlds = Number(process.env.SPOILT_IMPORTS ?? 20)
+const worlds = Number(process.env.SPOILT_IMPORTS ?? 40)
 
 async function checkWorlds(of: Kind, importing: Import, present: string): Promise<void> {
   const opened = await (await createDatabase()).open()
