@@ -34,6 +34,33 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     pushes: [{ ...all, atMs: 15 }],
     events: [],
   },
+  'users whose first attempts time out at one moment, and are the last ones, keep their second ones for an outage': {
+    seed: 1,
+    users: users(60),
+    listings: ['10001'],
+    settings: { ...unguarded, retryDelayMs: 1_000, concurrency: 64, outageMs: 600_000 },
+    receiver: [
+      { atMs: 0, manner: { is: 'well', latencyMs: 62, gzip: false } },
+      { atMs: 60, manner: { is: 'hangs', latencyMs: 62 } },
+    ],
+    pushes: [{ ...all, atMs: 7 }],
+    events: [],
+  },
+  'first attempts before another push told of a receiver that asks for less count among the 20 that are made before another answer': {
+    seed: 2_946_010,
+    users: users(31),
+    listings: [],
+    settings: { ...settings, timeoutMs: 10_000, concurrency: 64, ratePerSecond: 8, compress: 'off', leaseMs: 9_000, awayMs: 120_000 },
+    receiver: [
+      { atMs: 0, manner: { is: 'status', status: 429, latencyMs: 884, retryAfter: 12 } },
+      { atMs: 1_621, manner: { is: 'status', status: 403, latencyMs: 5 } },
+    ],
+    pushes: [
+      { ...all, atMs: 760 },
+      { ...all, force: true, atMs: 1_427, limit: 18 },
+    ],
+    events: [{ is: 'freeze', push: 0, forMs: 8_873, atMs: 777 }],
+  }, // biome-ignore format: settings of a line
   'a user who is drawn, and whom the guard holds back, is told once': {
     seed: 1_011_875,
     users: [...users(1), { places: ['10002'], subscribed: true, leadsBefore: 50 }],

@@ -48,7 +48,7 @@ interface World {
   wire: Kind[]
   /** What the row says. */
   row: 'well' | Trouble['is']
-  /** First attempts that went out before an answer of another kind, as long as there was no trouble; undefined: there was either. */
+  /** First attempts that went out before an answer of another kind, as long as the push found no trouble; undefined: there was either. */
   alikeFirsts: { sent: number; sign: string | undefined } | undefined
   /** The last outcomes that were alike: of first attempts, of all. */
   tails: { first: [string, number]; all: [string, number] }
@@ -106,7 +106,9 @@ function feel(world: World, event: Event): World {
     check(isProven, `${name} is recorded, and is not proven`)
   }
   const row = write?.says === 'well' ? 'well' : write?.says === 'trouble' ? write.trouble.is : world.row
-  return { ...world, health, row, alikeFirsts: isTrouble(health) ? undefined : world.alikeFirsts }
+  // what others tell is no answer
+  const isFound = isTrouble(health) && event.is !== 'row'
+  return { ...world, health, row, alikeFirsts: isFound ? undefined : world.alikeFirsts }
 }
 
 function end(world: World, kind: Kind, sign: Sign): World {

@@ -75,14 +75,18 @@ test('after 5 alike in a row, or 8 before another answer, only drawn users go on
       times(count, outcome).reduce<Health>((health, event) => step(health, event, 0, rules).health, from)
     for (const [from, count] of [[unproven, 8], [after([200]), 5]] as const) {
       const [before, at] = [undrawn(count - 1, from), undrawn(count, from)]
-      assert.deepEqual([drawsOnly(before, rules), drawsOnly(at, rules), undrawn(100, at)], [false, true, at])
+      assert.deepEqual([drawsOnly(before, rules), drawsOnly(at, rules)], [false, true])
       const left = 20 - count
+      assert.deepEqual(go(undrawn(100, at)), go(at))
       assert.deepEqual([go(at), ask(at, { open: 9, drawn: 3 }, 0, rules)], [[left, 0], { is: 'go', firsts: left - 3, seconds: 0, drawn: true, looks: false }])
       assert.deepEqual([nameOf(after(times(left - 1, what), at)), nameOf(after(times(left, what), at))], [nameOf(at), is])
       const mixed = after([200], at)
       assert.deepEqual([nameOf(mixed), drawsOnly(mixed, rules), go(mixed)], ['well', false, [all, all]])
       // whoever is left once nobody is left to be drawn
       assert.equal(nameOf(undrawn(left, noneToDraw(at))), is)
+      // The last 40 were all under way, and timed out at one moment: at one moment they lost their second attempts too.
+      assert.deepEqual([left - 1, left].map((early) => nameOf(noneToDraw(undrawn(early, at)))), [nameOf(at), is])
+      assert.equal(nameOf(noneToDraw(after([200, what], undrawn(left, at)))), 'doubted')
     }
   }
 }) // biome-ignore format: a table
@@ -179,6 +183,17 @@ test('first attempts that come one by one are counted as those that come togethe
   assert.deepEqual(go(one), [19, 1])
   assert.equal(nameOf(allMade(after([500], one))), 'down')
   assert.deepEqual(go(allMade(after([401], one))), [all, all])
+})
+
+// After five 403 it learnt that the receiver asked another push for less: then it made twenty more.
+test('first attempts that ended alike before others told of a trouble count on, if nothing else came meanwhile', () => {
+  const known = { trouble: { is: 'asks' }, tries: 0, nextMs: 0, secondMs: 0 } as const
+  const learn = (from: Health) => step(from, { is: 'row', known, begins: false }, 0, rules).health
+  const learnt = learn(after(times(5, 403)))
+  assert.deepEqual(go(after([403], learnt))[0], 2)
+  assert.deepEqual([nameOf(after(times(14, 403), learnt)), nameOf(after(times(15, 403), learnt))], ['unproven', 'over'])
+  for (const from of [after([429, 403], learnt), after([401], learnt), after([403], learn(after([200, 403])))])
+    assert.deepEqual(go(from), [7, 0])
 })
 
 // A push that had nothing to do, and then took over what another had left, made those second attempts before the first ones.

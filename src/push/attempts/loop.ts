@@ -166,9 +166,9 @@ export class PushLoop {
     else if (this.receiver.drawsOnly) await this.attempts.takeBack(this.attempts.takeOut(this.isDrawn))
     // whoever was taken by another process, or was taken back
     for (const key of this.drawnKeys) if (!this.attempts.has(key)) this.drawnKeys.delete(key)
-    const permission = this.receiver.ask({ open: this.open, drawn: this.drawnKeys.size })
+    const permission = await this.receiver.ask({ open: this.open, drawn: this.drawnKeys.size })
     if (permission.is !== 'wait' || !this.isIdle) return permission
-    return this.receiver.ask({ open: 0, next: await this.findNext() })
+    return await this.receiver.ask({ open: 0, next: await this.findNext() })
   }
 
   private readonly isDrawn = ({ idempotencyKey }: RecordedAttempt) => this.drawnKeys.has(idempotencyKey)
@@ -190,7 +190,7 @@ export class PushLoop {
   private async drawBegun(room: number): Promise<void> {
     const attempts = await this.attempts.recordDue(room, 'first', true)
     for (const { idempotencyKey } of attempts) this.drawnKeys.add(idempotencyKey)
-    if (attempts.length === 0) this.receiver.noteNobodyToDraw()
+    if (attempts.length === 0) await this.receiver.noteNobodyToDraw()
   }
 
   /** Attempts that are recorded or being made. */

@@ -25,6 +25,8 @@ interface Open {
   /** How the last attempts ended, if that looks like trouble, and how many of them count. */
   alike: BadSign | undefined
   inARow: number
+  /** Alike too, of attempts that began before the suspicion: they count once nobody is left to be drawn. */
+  early: number
   /** Nobody is left to be drawn: those who are left are all there are, and count. */
   isEverybody: boolean
   /** How many suspicions have turned out to be of some users alone: many make the next one need a little more. */
@@ -58,6 +60,8 @@ interface InTrouble {
   secondAt: number
   /** The try that this process may make, or is making. */
   mine: AttemptKind | undefined
+  /** How all attempts had ended before others told of the trouble: if one that ends it is like them, they count. */
+  heard: Pick<Open, 'alike' | 'inARow'>
 }
 
 export type Health =
@@ -96,6 +100,8 @@ export type Event =
   /** The push ends; `cutShort`: although attempts are left. */
   | { is: 'end'; cutShort: boolean }
 
+type Outcome = Event & { is: 'outcome' }
+
 /** News for other processes. */
 export type Write =
   | { says: 'well' }
@@ -109,7 +115,7 @@ export interface HealthStep {
   write?: Write
 }
 
-const nothingAlike = { alike: undefined, inARow: 0, isEverybody: false }
+const nothingAlike = { alike: undefined, inARow: 0, early: 0, isEverybody: false }
 const fresh = {
   ...nothingAlike,
   suspicions: 0,
@@ -153,8 +159,12 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       return lookAtAsking(count(hear(health, event.sign, now), event, now, rules), now, rules)
     case 'time':
       return lookAtAsking({ health }, now, rules)
-    case 'nobody to draw':
-      return { health: { ...health, isEverybody: true } }
+    case 'nobody to draw': {
+      const { alike, stands } = health
+      const inARow = health.inARow + health.early
+      if (alike !== undefined && inARow >= neededInARow(health, rules)) return enter(alike, inARow, stands, now)
+      return { health: { ...health, inARow, early: 0, isEverybody: true } }
+    }
     case 'no firsts left': {
       const { isMixed, alike, inARow, stands } = health
       // fewer than usual prove trouble now, if all ended alike
@@ -198,12 +208,7 @@ function lookAtAsking(step: HealthStep, now: number, rules: Rules): HealthStep {
 }
 
 /** An attempt ended while no trouble is known. */
-function count(
-  health: Open,
-  { attempt, sign, drawn }: Event & { is: 'outcome' },
-  now: number,
-  rules: Rules,
-): HealthStep {
+function count(health: Open, { attempt, sign, drawn }: Outcome, now: number, rules: Rules): HealthStep {
   const { alike, firstsLeft, stands } = health
   if (sign.is === 'nothing') return { health }
   // it asks for less again
@@ -220,12 +225,10 @@ function count(
     if (isSecondsAlone(health, rules)) return loseSecond(health, sign, now)
     return { health: differs && sign.is !== 'down' ? mixed(health, rules) : health }
   }
-  // it began before the suspicion
-  if (isSame && isSuspicious(health, rules) && !drawn) return { health }
+  if (isSame && isSuspicious(health, rules) && !drawn) return { health: { ...health, early: health.early + 1 } }
   const inARow = isSame ? health.inARow + 1 : 1
   const needed = stands !== undefined && !firstsLeft ? alikeMin : neededInARow(health, rules)
   if (inARow >= needed) return enter(sign, inARow, stands, now)
-  if (isSame) return { health: { ...health, alike: sign, inARow, firstsLeft: firstsLeft || attempt === 1 } }
   // if a trouble stands, two kinds of trouble in turn do not show that it is over
   const isMixed = health.isMixed || (differs && stands === undefined)
   const before = differs ? mixed(health, rules) : health
@@ -256,7 +259,7 @@ function enter(sign: BadSign, inARow: number, stands: Trouble | undefined, now: 
     return { health: { is: 'over', why: { by: 'refusal', known: false, status, untilNextMs: 0 } }, write }
   }
   const trouble = { is: 'down' } as const
-  const found = { trouble, since: now, known: false, shared: true, tries: 0, mine: undefined }
+  const found = { trouble, since: now, known: false, shared: true, tries: 0, mine: undefined, heard: nothingAlike }
   const nextAt = now + troubleRules.down.pauseMs(0)
   const write = { says: 'trouble', trouble, inARow, error } as const
   return { health: { is: 'trouble', ...found, nextAt, secondAt: now }, write }
@@ -281,8 +284,9 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
       return { health: { ...health, nextAt: Math.max(nextAt, now + outageCheckMs) } }
     case 'outcome': {
       const { sign } = event
-      if (!ends(trouble, sign)) return { health: { ...health, mine: undefined } }
-      return count(hear({ ...unproven, stands: trouble }, sign, now), { ...event, attempt: 1 }, now, rules)
+      if (!ends(trouble, sign)) return { health: { ...health, mine: undefined, heard: nothingAlike } }
+      const heard = hear({ ...unproven, ...health.heard, stands: trouble }, sign, now)
+      return count(heard, { ...event, attempt: 1 }, now, rules)
     }
     default:
       return { health }
@@ -308,12 +312,17 @@ function learn(from: Health, { known: row, begins }: Event & { is: 'row' }, now:
   const same = isAlike(before?.trouble, trouble) ? before : undefined
   // its own clock counts on: within one count the time stays, as the row's statements have it
   if (same?.tries === tries) return { ...same, secondAt, shared: true }
+  const heard = health.is === 'trouble' ? health.heard : heardBefore(health)
   const { since, known, mine } = same ?? { since: now, known: begins, mine: undefined }
   if (trouble.is === 'refuses' && !begins && mine === undefined)
     return { is: 'over', why: { by: 'refusal', known, status: trouble.status, untilNextMs: nextMs } }
   const nextAt = now + (isWaitedFor && begins ? 0 : nextMs)
-  return { is: 'trouble', trouble, since, known, shared: true, tries, nextAt, secondAt, mine }
+  return { is: 'trouble', trouble, since, known, shared: true, tries, nextAt, secondAt, mine, heard }
 }
+
+/** While the receiver is unproven, and first attempts are left, no second one comes between them. */
+const heardBefore = ({ isMixed, firstsLeft, alike, inARow }: Open) =>
+  isMixed || !firstsLeft ? nothingAlike : { alike, inARow }
 
 /** A push that goes on regardless begins as if nothing were known; its first success ends what others see. */
 export const regardless = (known: KnownTrouble | null): Open => ({ ...unproven, stands: known?.trouble })

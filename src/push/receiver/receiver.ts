@@ -109,8 +109,8 @@ export class Receiver {
     return maySend(this.health, onWire)
   }
 
-  ask(work: Work): Permission {
-    if (this.health.is === 'open') void this.apply({ is: 'time' })
+  async ask(work: Work): Promise<Permission> {
+    if (this.health.is === 'open') await this.apply({ is: 'time' })
     return ask(this.health, work, this.now, this.rules)
   }
 
@@ -212,9 +212,8 @@ export class Receiver {
     await this.apply({ is: 'taken back' })
   }
 
-  /** Nobody is left to be drawn. */
-  noteNobodyToDraw(): void {
-    void this.apply({ is: 'nobody to draw' })
+  async noteNobodyToDraw(): Promise<void> {
+    await this.apply({ is: 'nobody to draw' })
   }
 
   /** All first attempts are made. Returns whether that changes what may be made. */
@@ -232,7 +231,7 @@ export class Receiver {
     if (needsLife && !(await this.findLife(kind))) return false
     // others may have found or tried something meanwhile
     const { health } = this
-    const permission = this.ask({ open: 0, next: { is: kind } })
+    const permission = ask(health, { open: 0, next: { is: kind } }, this.now, this.rules)
     if (stop.aborted || health.is !== 'trouble' || permission.is !== 'try') return false
     // where nobody else sees the outage this process tries by itself
     if (health.shared && !(await this.tell({ says: 'try', trouble: health.trouble, tries: health.tries, kind }))) {
