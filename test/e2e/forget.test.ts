@@ -232,7 +232,7 @@ test('an href that is not there is refused from then on; a text that is neither 
   assert.deepEqual(
     (await house.call(`leads forget --href ${hrefOf('b')}`)).stdout.match(/^(erased|sent|refused) .*$/gm),
     [
-      'erased   1 listing, with all that was kept of them (1 version)',
+      'erased   1 listing, with all that was kept of it (1 version)',
       'refused  from now on, in every import',
       'sent     0 deliveries had been sent with it; only the receiver can erase its copies',
     ],

@@ -11,7 +11,7 @@ export async function tellForgotten(io: CommandIo, forgotten: Forgotten, dryRun:
   if (dryRun) await io.out.line('A dry run: nothing was erased, and nothing is refused. Otherwise:')
   if (versions === 0) await io.out.line('Nothing was found.')
   const { read = 0, added = 0, removed = 0 } = list ?? {}
-  const kept = `with all that was kept of them (${plural(versions, 'version')})`
+  const kept = `with all that was kept of ${listings === 1 ? 'it' : 'them'} (${plural(versions, 'version')})`
   const without = listings > 0 ? 'without contacts' : `without contacts (${plural(versions, 'version')} erased)`
   const isErased = versions > 0 && (listings > 0 || redacted === 0)
   const least = sent.complete ? '' : 'at least '
