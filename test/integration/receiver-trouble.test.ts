@@ -20,6 +20,7 @@ import { Preview } from '../../src/push/preview/preview.ts'
 import type { Trouble } from '../../src/push/receiver/trouble.ts'
 import { carryOut, type PushRequest, type PushSettings } from '../../src/push/run-push.ts'
 import { httpWire } from '../../src/push/wire.ts'
+import { makeGate } from '../support/gate.ts'
 import {
   all,
   build,
@@ -99,6 +100,16 @@ const limited = (limit: number): PushRequest => ({ what: 'all', force: false, li
 const ofPlaces = (count: number) =>
   users(count).map((user, at) => ({ ...user, receiverKey: `place${Math.floor((at * 10) / count)}-${at}` }))
 const placeOf = ({ headers }: ReceivedRequest) => Number(String(headers['x-service-api-key'])[5])
+/** Takes so many; the others get their answers, all at one moment, once they are that many in all. */
+function downAtOnce(taken: number, inAll: number): TestReceiver['answer'] {
+  const gate = makeGate()
+  return async (_request, nth) => {
+    if (nth <= taken) return 200
+    if (nth === inAll) gate.open()
+    await gate.opened
+    return 503
+  }
+}
 /** An outage is given up soon. */
 const brief = { outageMs: 300, concurrency: 4 }
 const mended = { run: resume, answer: 200, passes: '1 day', ok: true, held: null, trouble: null } as const
@@ -175,6 +186,11 @@ const rows: Row[] = [
     { run: all, answer: 200, settings: { outageMs: 30_000, retryDelayMs: 0 }, ok: true, says: /trying it\.\nThe receiver answers again: going on\.$/, trouble: null },
   ] },
   // An hour after a push had given up, --resume made the second attempt of everybody, and both of everybody else.
+  // All failed at one moment, before anybody was drawn: they counted for nothing, and at one moment all lost their second attempts.
+  { clause: '4.12', what: 'so are 20 of the last ones, which were all under way as it went down', users: 60, settings: { outageMs: 300, concurrency: 64 }, steps: [
+    { run: all, answer: downAtOnce(8, 60), ok: false, wire: 60, rows: { 'delivered 1': 8, 'pending 1': 52 }, says: /The receiver is down: /, trouble: isDown },
+    { ...mended, settings: { outageMs: 30_000 } },
+  ] },
   { clause: '4.12', what: 'the finding outlives the run: the next one, of any form, begins with one first attempt', users: 60, settings: brief, steps: [
     { run: all, answer: 503, ok: false, wire: [20, 28] },
     // to --resume it is nothing new
