@@ -16,7 +16,8 @@ const sparesSome: readonly Manner['is'][] = ['well', 'fails for', 'plain alone',
 function findWholePushes({ outcome }: Facts): readonly SimulatedProcess[] | undefined {
   const { scenario, processes, pushes } = outcome
   if (scenario.events.some(({ is }) => is !== 'stop') || scenario.users.some((it) => it.leadsBefore)) return undefined
-  const some = processes.slice(0, pushes).filter(({ wasStopped }) => !wasStopped)
+  const all = processes.slice(0, pushes)
+  const some = all.filter(({ wasStopped }) => !wasStopped)
   const isWhole = ({ request, end, foundTrouble }: SimulatedProcess) =>
     request.what === 'all' && request.limit === undefined && end?.is === 'ended' && !foundTrouble
   const startMs = Math.min(...some.map((it) => it.startMs))
@@ -25,7 +26,9 @@ function findWholePushes({ outcome }: Facts): readonly SimulatedProcess[] | unde
   // a second attempt keeps the encoding of its first one (contract 4.17)
   const keepsEncoding = some.length < pushes && manners.some(({ manner }) => manner.is === 'plain alone')
   const spares = manners.every(({ manner }) => sparesSome.includes(manner.is) && isInTime(manner)) && !keepsEncoding
-  return some.length > 0 && some.every(isWhole) && spares ? some : undefined
+  // one that is stopped keeps its users until its last attempt has ended
+  const isAlone = all.every(({ wasStopped, endMs = Infinity }) => !wasStopped || endMs <= startMs)
+  return some.length > 0 && some.every(isWhole) && spares && isAlone ? some : undefined
 }
 
 /**
