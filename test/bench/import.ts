@@ -3,22 +3,22 @@
  * of them changed, and how much memory that takes, against psql's `\copy` of the same rows and one merge of them in SQL. On
  * throw-away databases of the server at `--url`, or of one of its own.
  */
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createWriteStream, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { packageRoot } from '../../src/base/package-root.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openDatabase } from '../../src/db/open.ts'
-import { importLeads } from '../../src/leads/import.ts'
 import { completeLead, type Lead, type LeadPatch, serialiseLead } from '../../src/leads/lead.ts'
 import { listingWords } from '../../src/matching/words.ts'
 import { postalKey } from '../../src/places/postal-key.ts'
 import { startServer, withDatabase } from '../support/servers.ts'
 import { randomFrom } from './matching-data.ts'
+import { runProcess } from './measure.ts'
 
 const words =
   'house pool garden kitchen roof school quiet street large sunny bedroom bathroom garage basement fireplace lake view modern oak floor yard fence deck patio park highway downtown owner sale price cash inspection new original charming open plan master suite closet laundry solar water acre lot corner family gym beach river woods trail barn'.split(
@@ -106,24 +106,19 @@ interface Run {
   counts: string
 }
 
-/** In a process of its own: its peak of memory is told by the system. */
-function runImport(url: string, file: string): Run {
-  const script = fileURLToPath(import.meta.url)
-  const args = [...process.execArgv, script, '--import', file, '--url', url]
-  const child = spawnSync(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' })
-  if (child.status !== 0) throw new Error(`the import ended with ${child.status ?? child.signal}`)
-  return JSON.parse(child.stdout)
-}
-
-async function importOnce(url: string, file: string): Promise<void> {
-  const opened = await openDatabase({ databaseUrl: url, home: '' })
+/** The program itself, as an operator runs it. */
+async function runImport(url: string, file: string, folder: string): Promise<Run> {
   const start = performance.now()
-  const { summary, broken } = await importLeads(opened, [file])
-  if (broken) throw new Error(broken.message)
+  const program = join(packageRoot, 'bin/leadpush.js')
+  const { last, usage } = await runProcess(
+    [program, 'leads', 'import', file, '--json'],
+    { DATABASE_URL: url },
+    folder,
+    'import',
+  )
   const seconds = (performance.now() - start) / 1_000
-  await opened.close()
-  const counts = `${summary.inserted} new, ${summary.updated} changed, ${summary.unchanged} as before`
-  console.log(JSON.stringify({ seconds, megabytes: process.resourceUsage().maxRSS / 1_024, counts }))
+  const counts = `${last.inserted} new, ${last.updated} changed, ${last.unchanged} as before`
+  return { seconds, megabytes: usage.peakBytes / 1e6, counts }
 }
 
 async function withThrowAway<T>(server: string, work: (url: string) => Promise<T>): Promise<T> {
@@ -180,7 +175,7 @@ async function measure(server: string, records: number, folder: string): Promise
       ['import, all as before', changedFile, psql.again],
     ] as const
     for (const [what, path, against] of runs) {
-      const { seconds, megabytes, counts } = runImport(url, path)
+      const { seconds, megabytes, counts } = await runImport(url, path, folder)
       peak = Math.max(peak, megabytes)
       const share = against ? `${Math.round((100 * against) / seconds)} % of psql's rate, ` : ''
       show(what, seconds, `${share}${Math.round(megabytes)} MB (${counts})`)
@@ -191,22 +186,19 @@ async function measure(server: string, records: number, folder: string): Promise
 }
 
 const { values } = parseArgs({
-  options: { records: { type: 'string', default: '100000' }, url: { type: 'string' }, import: { type: 'string' } },
+  options: { records: { type: 'string', default: '100000' }, url: { type: 'string' } },
 })
 
-if (values.import !== undefined) await importOnce(values.url ?? '', values.import)
-else {
-  const server = values.url === undefined ? await startServer(18) : undefined
-  const folder = mkdtempSync(join(tmpdir(), 'leadpush-bench-'))
-  try {
-    const peaks: number[] = []
-    for (const records of values.records.split(',').map(Number)) {
-      peaks.push(await measure(values.url ?? server?.url ?? '', records, folder))
-    }
-    const [first, last] = [peaks[0] ?? 0, peaks.at(-1) ?? 0]
-    if (peaks.length > 1) console.log(`peak memory: ${(last / first).toFixed(2)} times that of the fewest records`)
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-    await server?.leave()
+const server = values.url === undefined ? await startServer(18) : undefined
+const folder = mkdtempSync(join(tmpdir(), 'leadpush-bench-'))
+try {
+  const peaks: number[] = []
+  for (const records of values.records.split(',').map(Number)) {
+    peaks.push(await measure(values.url ?? server?.url ?? '', records, folder))
   }
+  const [first, last] = [peaks[0] ?? 0, peaks.at(-1) ?? 0]
+  if (peaks.length > 1) console.log(`peak memory: ${(last / first).toFixed(2)} times that of the fewest records`)
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+  await server?.leave()
 }
