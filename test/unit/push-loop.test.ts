@@ -8,6 +8,7 @@ import type { RecordedAttempt } from '../../src/deliveries/ledger.ts'
 import type { PushLine } from '../../src/index.ts'
 import { PushLoop } from '../../src/push/attempts/loop.ts'
 import type { LoopContext } from '../../src/push/attempts/loop-context.ts'
+import type { ReceiverStore } from '../../src/push/ledger.ts'
 import { Receiver } from '../../src/push/receiver/receiver.ts'
 import { RunRecords } from '../../src/push/run/run-records.ts'
 import { PlannedPushes } from '../../src/push/whom/planned-pushes.ts'
@@ -257,3 +258,26 @@ for (const absent of ['recordPushes', 'recordOutcomes', 'recordDue', 'endAbandon
     await worker.stop()
   })
 }
+
+test('a trouble that time alone shows, and that nobody can be told, fails the push, and not the process', async () => {
+  const clock = new TurnedClock()
+  const unasked = () => assert.fail('nobody asks')
+  const tell: ReceiverStore['tell'] = async ({ says }) =>
+    says === 'trouble' ? Promise.reject(new Error('away')) : true
+  const receiver = new Receiver({
+    ...{
+      row: { begin: unasked, read: unasked, tell },
+      clock,
+      heeds: true,
+      accepts: false,
+      tellsAgain: false,
+      reporter: collectingReporter([], []),
+    },
+    wire: { send: unasked, head: unasked },
+    settings: { outageMs: 1_000, compress: 'off', ratePerSecond: undefined, retryDelayMs: 0 },
+  })
+  const attempt = { idempotencyKey: 'k', attempt: 1, gzip: false } as RecordedAttempt
+  await receiver.note(attempt, { ...taken, ok: false, httpStatus: 429, error: 'HTTP 429', retryAfterMs: 0 }, false)
+  await clock.turn(1_000)
+  await assert.rejects(receiver.ask({ open: 0 }), /away/)
+})
