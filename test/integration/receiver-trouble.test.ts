@@ -24,6 +24,7 @@ import { makeGate } from '../support/gate.ts'
 import {
   all,
   build,
+  inHouse,
   most,
   type Pushed,
   type PushHouse,
@@ -361,9 +362,9 @@ async function carryOutStep(house: PushHouse, step: Step, common: Partial<PushSe
   if (step.alarm === null) assert.equal(found.alarm, undefined)
 }
 
-for (const { clause, what, users: given, settings = {}, takesGzip, steps } of rows) {
-  test(`${clause}: ${what}`, async (t) => {
-    const house = await build(t, { users: typeof given === 'number' ? users(given) : given })
+for (const { clause, what, users: count, settings = {}, takesGzip, steps } of rows) {
+  const given = { users: typeof count === 'number' ? users(count) : count }
+  test(`${clause}: ${what}`, () => inHouse(given, async (house) => {
     if (takesGzip)
       await sql`insert into receivers (url_sha256, takes_gzip) values (${hashReceiver(house.receiver.url)}, true)`.execute(house.db)
     for (const [at, step] of steps.entries()) {
@@ -373,7 +374,7 @@ for (const { clause, what, users: given, settings = {}, takesGzip, steps } of ro
       })
     }
     assert.ok(most(house) <= 2, 'nobody gets a third attempt')
-  })
+  }))
 } // biome-ignore format: a statement
 
 async function holdByPage(t: TestContext) {

@@ -53,7 +53,7 @@ function findAdmin(): Promise<pg.Pool> {
  * closed then.
  */
 export async function createDatabase(
-  t?: TestContext | undefined,
+  t?: Pick<TestContext, 'after'> | undefined,
   options: { empty?: boolean; places?: PlacesOfDatabase; template?: string } = {},
 ): Promise<TestDatabase> {
   const [server, pool] = await Promise.all([findServerUrl(), findAdmin()])

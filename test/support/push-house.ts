@@ -1,5 +1,5 @@
-/** A push in this process, with a database and a receiver of its own. */
-import type { TestContext } from 'node:test'
+/** A push in this process, with a database and a receiver of its own: a new database, or one that the row of a table before has left. */
+import { after, type TestContext } from 'node:test'
 import { sql } from 'kysely'
 import { type Clock, systemClock } from '../../src/base/clock.ts'
 import type { OpenDatabase } from '../../src/db/open.ts'
@@ -91,18 +91,63 @@ export const users = (n: number, more: Partial<SeedUser> = {}) =>
 
 export const lead = (name: string, more = {}) => ({ href: `https://listings.example/${name}`, ...more })
 
-export async function build(
-  t: TestContext,
-  given: { users?: SeedUser[]; leads?: ReturnType<typeof lead>[]; answer?: TestReceiver['answer'] } = {},
-) {
-  const database = await createDatabase(t)
-  const receiver = await startTestReceiver(given.answer)
-  t.after(() => receiver.close())
-  const house = new PushHouse(await database.open(), receiver)
+interface Given {
+  users?: SeedUser[]
+  leads?: ReturnType<typeof lead>[]
+  answer?: TestReceiver['answer'] | undefined
+}
+
+async function furnish(house: PushHouse, given: Given): Promise<PushHouse> {
   const leads = given.leads ?? [lead('a'), lead('b')]
   if (leads.length > 0) await seedLeads(house.opened, leads)
   await seedUsers(house.db, given.users ?? users(1))
   return house
+}
+
+export async function build(t: TestContext, given: Given = {}): Promise<PushHouse> {
+  const database = await createDatabase(t)
+  const receiver = await startTestReceiver(given.answer)
+  t.after(() => receiver.close())
+  return furnish(new PushHouse(await database.open(), receiver), given)
+}
+
+/** All but what a new database has too. */
+const empty = `
+  do $$ declare name text; first bigint; begin
+    set local session_replication_role = replica;
+    for name in select relname from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace
+      and relname <> all ('{postal_codes,schema_migrations,erasure_key}')
+    loop execute 'delete from ' || name; end loop;
+    for name, first in select sequencename, start_value from pg_sequences where schemaname = 'public'
+    loop perform setval(name::regclass, first, false); end loop;
+  end $$`
+
+/** Databases that rows have left. */
+const left: OpenDatabase[] = []
+const drops: (() => unknown)[] = []
+after(() => Promise.all(drops.map((drop) => drop())))
+
+async function openNew(): Promise<OpenDatabase> {
+  const database = await createDatabase({ after: (drop) => drops.push(drop as () => unknown) })
+  return database.open()
+}
+
+/**
+ * For a row of a table, which changes no table or function. If all goes well the next row gets its database, emptied: a new one, and
+ * connections that know nothing yet, take more time than most rows.
+ */
+export async function inHouse<T>(given: Given, work: (house: PushHouse) => Promise<T>): Promise<T> {
+  const found = left.pop()
+  await found?.pool.query(empty)
+  const opened = found ?? (await openNew())
+  const receiver = await startTestReceiver(given.answer)
+  try {
+    const done = await work(await furnish(new PushHouse(opened, receiver), given))
+    left.push(opened)
+    return done
+  } finally {
+    await receiver.close()
+  }
 }
 
 /** Stops a push when that many requests have come: before the last of them is answered. */
