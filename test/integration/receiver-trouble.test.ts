@@ -72,6 +72,8 @@ interface Step {
   held?: RegExp | null
   /** Of the receiver that is in trouble last, as far as pushes know. */
   trouble?: Trouble | null
+  /** It says what the receiver allows, and keeps it for the next push; false: neither. */
+  slowed?: boolean
   /** An alarm of `status --check`; null: there is none of the receiver. */
   alarm?: RegExp | null
   /** Users whose delivery is doubtful. */
@@ -94,6 +96,12 @@ const isGzip = ({ headers }: ReceivedRequest) => headers['content-encoding'] ===
 const page = { status: 200, headers: { 'content-type': 'text/html' }, body: '<title>Log in</title>' }
 const no = { status: 200, body: '{"ok":false}' }
 const asksForLess = { status: 429, headers: { 'retry-after': '1' } }
+const slowing = /^The receiver asks for less \(HTTP 429\): slowing down\.$/
+/** Only the ninth is told that. */
+const onceToldTo =
+  (headersOf: () => Record<string, string>): TestReceiver['answer'] =>
+  (_request, nth) =>
+    nth === 9 ? { status: 429, headers: headersOf() } : 200
 const doubtful: PushRequest = { what: 'failed', ends: ['failed', 'doubtful'] }
 const failed: PushRequest = { what: 'failed', ends: ['failed', 'unknown'] }
 const limited = (limit: number): PushRequest => ({ what: 'all', force: false, limit })
@@ -243,6 +251,14 @@ const rows: Row[] = [
     { run: all, answer: 200, ok: true, summary: { delivered: 60 }, trouble: null },
   ] },
 
+  { clause: '4.12', what: 'a 429 without a Retry-After slows a push down: it says so once, and keeps the pace that it found', users: 40, settings: { retryDelayMs: 100 }, steps: [
+    { run: all, answer: onceToldTo(() => ({})), ok: true, summary: { delivered: 40 }, says: slowing, slowed: true },
+  ] },
+  { clause: '4.12', what: 'so does a 429 with a Retry-After', users: 40, settings: { retryDelayMs: 100 }, steps: [
+    { run: all, answer: onceToldTo(() => ({ date: new Date().toUTCString(), 'retry-after': new Date(Date.now() + 1_000).toUTCString() })), ok: true, summary: { delivered: 40 }, says: slowing, slowed: true },
+  ] },
+  { clause: '4.12', what: 'without a limit nothing is slowed, told or kept', users: 100, steps: [{ run: all, ok: true, summary: { delivered: 100 }, says: null, slowed: false }] },
+
   // 401 to the keys of one town held the push for all other towns, for days.
   { clause: '4.12', what: 'refusals of one place hold up no other', users: ofPlaces(100), steps: [
     { run: all, answer: (request) => (placeOf(request) === 4 ? 401 : 200), ok: false, held: null, rows: { 'delivered 1': 90, 'failed 2': 10 } },
@@ -331,6 +347,8 @@ function checkPush(step: Step, push: Pushed): void {
   for (const [name, value] of Object.entries(step.summary ?? {}))
     assert.deepEqual(summary[name as keyof SummaryLine], value, `${name}\n${said}`)
   if (step.warnings !== undefined) assert.equal(lines.filter(({ type }) => type === 'warning').length, step.warnings)
+  if (step.slowed !== undefined) assert.equal((summary.allowedPerSecond ?? 0) > 0, step.slowed)
+  if (step.slowed === false) assert.equal(summary.allowedPerSecond, undefined)
   if (step.says) assert.match(notes.join('\n'), step.says)
   if (step.says === null) assert.deepEqual(notes, [])
   if (step.held === undefined) return
@@ -355,6 +373,11 @@ async function carryOutStep(house: PushHouse, step: Step, common: Partial<PushSe
   if (step.heads !== undefined) assert.equal(asked.heads, step.heads)
   if (step.rows) assert.deepEqual(await house.attempts(), step.rows)
   if (step.trouble !== undefined) assert.deepEqual((await findTrouble(house.db))?.trouble ?? null, step.trouble)
+  if (step.slowed !== undefined) {
+    const { rows } = await sql<{ rate: number | null }>`select rate from receivers`.execute(house.db)
+    const rate = rows[0]?.rate ?? null
+    assert.ok(step.slowed ? Number(rate) > 0 : rate === null, `a rate of ${rate}`)
+  }
   if (step.alarm === undefined && step.doubtful === undefined) return
   const found = await look(house)
   if (step.doubtful !== undefined) assert.equal(found.doubtful, step.doubtful)
@@ -409,6 +432,26 @@ test('a try whose user is gone by then is taken back, and the push ends', async 
   assert.equal(house.receiver.requests.length, 0)
   assert.deepEqual((await row.read()).trouble, { trouble: refuses(401), tries: 0, nextMs: 0, secondMs: 0 })
 })
+
+test('a pause that was asked for holds for every attempt, and for other processes; one too far ahead does not', () =>
+  inHouse({ users: users(60) }, async (house) => {
+    const { receiver } = house
+    receiver.answer = (_request, nth) => (nth === 40 ? { status: 503, headers: { 'retry-after': '1' } } : 200)
+    const { summary } = await house.push(all, { outageMs: 600_000, concurrency: 4 })
+    assert.equal(summary.delivered, 60)
+    const times = receiver.requests.map(({ atMs }) => atMs)
+    // what was under way went on, and what began before the answer was read
+    const early = times.slice(47).filter((time) => time - (times[39] ?? 0) < 990)
+    assert.deepEqual(early, [], 'every attempt waits')
+    const pause = (interval: string) => sql`update receivers set paused_until = now() + ${interval}::interval`.execute(house.db)
+    const push = () => house.push({ what: 'all', force: true, limit: 2 }, { outageMs: 600_000 })
+    const startedAt = performance.now()
+    await pause('0.7 seconds')
+    await push()
+    assert.ok((receiver.requests[times.length]?.atMs ?? 0) - startedAt >= 600)
+    await pause('10 days')
+    assert.equal((await push()).summary.delivered, 2)
+  })) // biome-ignore format: short
 
 // `ulimit -n 60`: 89 of 400 failed with EMFILE twice, and "the receiver is down".
 test('what this machine lacks costs no attempt: fewer are under way at once, and a line says so', async (t) => {
