@@ -77,6 +77,11 @@ test('every end of a push is in its file, together with the last that came to it
   endsWith(3)
   assert.equal((await house.call(['push', '--failed', '--metrics-file', file, '--rate', 'x'])).code, 2)
   endsWith(2)
+  // held, it came to no end of its own
+  receiver.answer = () => 401
+  assert.equal((await house.call(['push', '--all', '--force', '--metrics-file', file])).code, 1)
+  const held = read('force')
+  assert.deepEqual([held('running'), held('held'), held('last_completion_timestamp_seconds')], [0, 1, undefined])
   const user = ['push', '--user', 'user-1@example.com', '--metrics-file', file]
   for (const [signals, exitCode, answer] of [
     [1, 143, 200],

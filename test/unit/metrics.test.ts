@@ -86,15 +86,18 @@ test('a run that goes on keeps how the last one ended; one that broke off keeps 
   }
 })
 
-test('serve says whether the database answers and takes writes, and counts what it refused', async () => {
+test('serve says whether the database answers and takes writes, and counts what it refused, and how its processes ended', async () => {
   for (const [owed, isWritable, up] of [[4, true, 1], [4, false, 0], [undefined, true, 0]] as const) {
     const metrics = createServeMetrics(owed, undefined, isWritable)
     metrics.noteLimited('key')
+    for (const exitCode of [0, 1, 0, null]) metrics.notePushEnded(exitCode)
     const all = readExposition(await metrics.render())
     assert.equal(all.get('leadpush_database_up')?.samples.get(''), up)
     assert.equal(all.get('leadpush_subscription_pushes_owed')?.samples.get(''), owed)
     const limited = all.get('leadpush_http_requests_limited_total')?.samples
     assert.deepEqual([...(limited ?? [])], [['limit="address"', 0], ['limit="key"', 1]])
+    const ended = all.get('leadpush_push_processes_ended_total')?.samples
+    assert.deepEqual([...(ended ?? [])], [['exit_code="0"', 2], ['exit_code="1"', 1], ['exit_code="signal"', 1]])
   } // biome-ignore format: a list
 })
 

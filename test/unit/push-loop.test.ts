@@ -84,10 +84,11 @@ interface Start {
   take?: Receiver['take']
   /** The statement that finds the database away once. */
   absent?: string
+  retryDelayMs?: number
 }
 
 /** A loop that serves its users one by one, with answers that the test gives. */
-async function start({ clock, users, concurrency, gate = () => undefined, take, absent }: Start) {
+async function start({ clock, users, concurrency, gate = () => undefined, take, absent, retryDelayMs = 0 }: Start) {
   const model = new LedgerModel(() => clock.now())
   const statements: string[] = []
   const lines: PushLine[] = []
@@ -127,7 +128,7 @@ async function start({ clock, users, concurrency, gate = () => undefined, take, 
     },
   })
   if (take) receiver.take = take
-  const settings = { dataSource: 'leads', concurrency, sameHouse: 'each', retryDelayMs: 0 } as const
+  const settings = { dataSource: 'leads', concurrency, sameHouse: 'each', retryDelayMs } as const
   const onHeld = () => assert.fail('nobody is held back')
   const planned = new PlannedPushes({ ledger, worker, run, settings, reporter, stop, onHeld })
   const context: LoopContext = {
@@ -167,20 +168,26 @@ test('once an answer lets the next attempt go sooner than it looked before, it g
   await worker.stop()
 })
 
-test('a second attempt waits for as long as the receiver asks, also in a push that keeps no pace', async () => {
-  const clock = new TurnedClock()
-  const { answers, ending, worker } = await start({ clock, users: 1, concurrency: 1 })
-  await settle()
-  answers[0]?.({ ...taken, ok: false, httpStatus: 429, error: 'HTTP 429', retryAfterMs: 5_000 })
-  await clock.turn(4_999)
-  assert.equal(answers.length, 1)
-  await clock.turn(10)
-  assert.equal(answers.length, 2)
-  answers[1]?.(taken)
-  await clock.turn(1_000)
-  assert.deepEqual(await ending, { is: 'done' })
-  await worker.stop()
-})
+for (const [retryDelayMs, retryAfterMs] of [
+  [0, 5_000],
+  [5_000, 1_000],
+  [5_000, null],
+] as const) {
+  test(`with a retry delay of ${retryDelayMs} ms, and ${retryAfterMs} ms asked for, a second attempt waits for the longer`, async () => {
+    const clock = new TurnedClock()
+    const { answers, ending, worker } = await start({ clock, users: 1, concurrency: 1, retryDelayMs })
+    await settle()
+    answers[0]?.({ ...taken, ok: false, httpStatus: 429, error: 'HTTP 429', retryAfterMs })
+    await clock.turn(4_999)
+    assert.equal(answers.length, 1)
+    await clock.turn(10)
+    assert.equal(answers.length, 2)
+    answers[1]?.(taken)
+    await clock.turn(1_000)
+    assert.deepEqual(await ending, { is: 'done' })
+    await worker.stop()
+  })
+}
 
 test('outcomes wait shortly for others, and those that come meanwhile go with the next statement, all together', async () => {
   const clock = new TurnedClock()
