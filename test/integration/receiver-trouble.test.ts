@@ -194,12 +194,12 @@ const rows: Row[] = [
     { run: all, answer: 503, ok: false, wire: [20, 28], summary: { failed: 0 }, says: /is down: 20 first attempts in a row failed; the last: HTTP 503: /, trouble: isDown },
     { run: all, answer: 200, settings: { outageMs: 30_000, retryDelayMs: 0 }, ok: true, says: /trying it\.\nThe receiver answers again: going on\.$/, trouble: null },
   ] },
-  // An hour after a push had given up, --resume made the second attempt of everybody, and both of everybody else.
   // All failed at one moment, before anybody was drawn: they counted for nothing, and at one moment all lost their second attempts.
   { clause: '4.12', what: 'so are 20 of the last ones, which were all under way as it went down', users: 60, settings: { outageMs: 300, concurrency: 64 }, steps: [
     { run: all, answer: downAtOnce(8, 60), ok: false, wire: 60, rows: { 'delivered 1': 8, 'pending 1': 52 }, says: /The receiver is down: /, trouble: isDown },
     { ...mended, settings: { outageMs: 30_000 } },
   ] },
+  // An hour after a push had given up, --resume made the second attempt of everybody, and both of everybody else.
   { clause: '4.12', what: 'the finding outlives the run: the next one, of any form, begins with one first attempt', users: 60, settings: brief, steps: [
     { run: all, answer: 503, ok: false, wire: [20, 28] },
     // to --resume it is nothing new
