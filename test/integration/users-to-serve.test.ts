@@ -1,7 +1,7 @@
 /** How a push finds the users that it has to serve, where there are many. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { countUnclaimed, countUsersOfPass } from '../../src/push/database/users-left.ts'
+import { countUnclaimed, countUsersElsewhere, countUsersOfPass } from '../../src/push/database/users-left.ts'
 import { findLeadsBefore, findUsersOwedSubscription, takeRange } from '../../src/push/database/users-to-serve.ts'
 import { failedPass, forcedPass, type Pass, weeklyPass } from '../../src/push/whom/pass.ts'
 import { createDatabase } from '../support/database.ts'
@@ -93,6 +93,24 @@ test('users are counted once each, on every page, and beside each other or in a 
   assert.deepEqual(await db.transaction().execute((one) => countUsersOfPass(one, weekly)), expected)
   assert.equal(await countUnclaimed(db, weekly), expected.free)
 })
+
+test('a user in the range of another process, who has one of its deliveries too, is counted with the range alone', async (t) => {
+  const { db, pool } = await (await createDatabase(t)).open()
+  await pool.query(`
+    insert into users (email, receiver_key, subscribed) select n || '@example.com', 'key', true from generate_series(1, 3) n;
+    insert into searches (meaning_sha256, kind, words, resolver) values (sha256('pool'), 'words', 'pool', 1);
+    insert into queries select u.id, 0, 'text', 'pool', 0, 'pool0', '{}', s.id from users u, searches s;
+    insert into workers (id, host, process_id, lease_until) overriding system value values (7, 'there', 1, now() + interval '1 hour');
+    insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list, recipe,
+      attempts, under_way, worker_id, status)
+    select u.id::text, 1, u.id, '2020-W02', 'single', 1, 1, 1, 0, 1, '', '', 1, true, 7, 'pending' from users u where u.id <> 2`)
+  const { rows } = await pool.query('select id, this_server() as server from workers')
+  const weekly = weeklyPass('2020-W02')
+  const range = await takeRange(db, { worker: rows[0], pass: weekly, cursor: undefined, size: 2 })
+  assert.deepEqual(range?.map(({ id }) => id), [1, 2])
+  assert.deepEqual([(await countUsersOfPass(db, weekly)).held, await countUsersElsewhere(db, [weekly], [])], [2, 1])
+  assert.equal(await countUsersElsewhere(db, [weekly], [7]), 0)
+}) // biome-ignore format: short
 
 // A pass for some of them shared its ranges with the pass for all, which left the users in between to it: nobody served them.
 test('a pass for some users keeps no others from a pass for all', async (t) => {
