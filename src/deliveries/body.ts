@@ -1,4 +1,5 @@
 /** The bytes of a request body: `{"queryList":[…],"fsbos":[…]}` from texts that were serialised before. */
+import type { LeadWithJson } from '../leads/lead-store.ts'
 
 const open = Buffer.from('{"queryList":[')
 const middle = Buffer.from('],"fsbos":[')
@@ -32,12 +33,6 @@ export class BodyBuffers {
   }
 }
 
-/** A lead of a body: its JSON as UTF-8, and the place of its group. */
-export interface LeadToJoin {
-  json: Uint8Array
-  place: string
-}
-
 /**
  * The leads grouped by place, in the order of the body. Users of a neighbourhood share most of these groups, so a group that was
  * compressed for one user serves all. The places stand in the order of their first leads.
@@ -64,7 +59,7 @@ export const frame = (queryList: string) => ({
  */
 export function buildBody(
   queryList: string,
-  leads: readonly LeadToJoin[],
+  leads: readonly Pick<LeadWithJson, 'json' | 'place'>[],
   bytes: number,
   buffer: Buffer = Buffer.allocUnsafeSlow(bytes),
 ): Buffer {

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import { durably } from '../db/durably.ts'
 import { locks } from '../db/locks.ts'
 import type { Database } from '../db/open.ts'
-import { recordAnswers } from './answers.ts'
+import { type RecordedAnswer, recordAnswers } from './answers.ts'
 import type { AttemptOutcome } from './attempt.ts'
 import type { DeliveryKind, DeliveryState, RecordedAttempt } from './ledger.ts'
 import type { PlannedDelivery } from './plan.ts'
@@ -30,9 +30,8 @@ export interface PlannedPush {
 }
 
 export interface RecordedOutcome
-  extends Pick<AttemptOutcome, 'ok' | 'maybeArrived' | 'httpStatus' | 'error' | 'durationMs' | 'answer'> {
-  idempotencyKey: string
-  attempt: 1 | 2
+  extends RecordedAnswer,
+    Pick<AttemptOutcome, 'ok' | 'maybeArrived' | 'httpStatus' | 'error' | 'durationMs'> {
   /** The pause before the second attempt, if there is one. */
   retryDelayMs: number
 }
@@ -64,7 +63,7 @@ const stateColumns = sql`delivery_key as "idempotencyKey", delivery_status as st
   delivery_http_status as "httpStatus", delivery_error as error`
 
 export interface RecordedOutcomes {
-  /** The states of their deliveries. */
+  /** The states of the deliveries whose outcomes were recorded. */
   told: DeliveryState[]
   /** The number of the statement in the run's row; null: another server answered, or the row is gone. */
   statement: number | null
@@ -94,7 +93,7 @@ export async function recordOutcomes(
 /** The leads of all parts. */
 const countLeads = ({ deliveries }: PlannedPush) => deliveries.reduce((sum, { leads }) => sum + leads, 0)
 
-export interface RecordedPushes<Push extends PlannedPush = PlannedPush> {
+export interface RecordedPushes<Push extends PlannedPush = PlannedPush> extends RecordedOutcomes {
   /** False: the worker lost its lease, and nothing was begun. */
   live: boolean
   /** The count of erasures now. If the pushes were planned under another count, nothing was begun. */
@@ -103,10 +102,6 @@ export interface RecordedPushes<Push extends PlannedPush = PlannedPush> {
   begun: Push[]
   /** The first attempts that were recorded with them. */
   attempts: RecordedAttempt[]
-  /** The states of the deliveries whose outcomes were recorded. */
-  told: DeliveryState[]
-  /** The same as in `RecordedOutcomes`. */
-  statement: number | null
 }
 
 /**

@@ -4,14 +4,12 @@
  */
 import type { Leases } from '../db/leases.ts'
 import type { AttemptKind } from '../deliveries/due.ts'
-import type { LeadInBody, LeadWithJson } from '../leads/lead-store.ts'
 import type { Live } from '../matching/listed.ts'
-import type { UserPlan } from './database/planner.ts'
+import type { Planner } from './database/planner.ts'
 import type { attemptStatements, Bound, runStatements, userStatements } from './database/statements.ts'
 import type { Write } from './receiver/health.ts'
 import type { KnownPace } from './receiver/pace.ts'
 import type { KnownTrouble, Trouble } from './receiver/trouble.ts'
-import type { UserToServe } from './whom/pass.ts'
 
 export interface Ledger extends Leases {
   readonly runs: RunStore
@@ -60,13 +58,4 @@ export interface ReceiverStore {
 }
 
 /** Plans the pushes of users, by matching and with a cache of what it has read. */
-export interface PlanSource {
-  /** The plans of `users`, in their order, group by group. Groups are read, and plans are made, on demand. */
-  planGroups(users: readonly UserToServe[], compared: readonly string[]): AsyncGenerator<AsyncIterable<UserPlan>>
-  /** The leads of a body in their order, with their JSON; undefined if one of them is gone. */
-  readJson(contents: readonly LeadInBody[]): Promise<LeadWithJson[] | undefined>
-  /** Drops all data that was read under another count of erasures than `erasures`. */
-  forgetErased(erasures: number): Promise<void>
-  /** Drops all data. On another server the same ids may mean other leads. */
-  forget(): void
-}
+export type PlanSource = Pick<Planner, 'planGroups' | 'readJson' | 'forgetErased' | 'forget'>

@@ -12,7 +12,7 @@ import type { WeekHold } from './hold.ts'
 import type { Ledger } from './ledger.ts'
 import type { ReceiverSettings } from './receiver/receiver.ts'
 import type { PushReporter } from './reporter.ts'
-import type { WhyGaveUp } from './run/run-end.ts'
+import type { RunEnd, WhyGaveUp } from './run/run-end.ts'
 import type { PushRequest } from './run/scope.ts'
 import type { Wire } from './wire.ts'
 
@@ -51,12 +51,8 @@ export interface RunContext extends Asked {
   clock: Clock
 }
 
-export interface PushEnd {
+export interface PushEnd extends Pick<RunEnd, 'ok' | 'cameToEnd' | 'toldBefore'> {
   summary: SummaryLine
-  /** All deliveries were delivered, and no user was left or held back. */
-  ok: boolean
-  /** The run was not stopped or held as a whole, and did not give up: `status --check` looks for such a run. */
-  cameToEnd: boolean
   /** Some users are held back, or all. */
   held: boolean
   /** Why it gave up, if it did. */
@@ -67,7 +63,5 @@ export interface PushEnd {
   heldUsers: number
   /** Deliveries whose answers held it. */
   doubtful: number
-  /** `--resume` did nothing, and an earlier run has already reported why: users are held back, or the receiver is down. */
-  toldBefore: boolean
   stopped: boolean
 }

@@ -1,6 +1,12 @@
 /** The interface through which a push reports its progress: the lines of `push --json` as values, notes and waits. */
+import type { RecordedAnswer } from '../deliveries/answers.ts'
+import type { AttemptOutcome } from '../deliveries/attempt.ts'
 import type { DeliveryLine, PushLine, SummaryLine } from '../index.ts'
 import type { Hold } from './hold.ts'
+
+interface ToldAttempt extends RecordedAnswer, Pick<AttemptOutcome, 'durationMs' | 'httpStatus' | 'error'> {
+  runId: number
+}
 
 export interface PushReporter {
   /** `hold`: the reason of a skip line for a hold. */
@@ -13,16 +19,7 @@ export interface PushReporter {
   pace(ratePerSecond: number | undefined): void
   /** The number of users to serve. */
   total(users: number): void
-  attempt(attempt: {
-    runId: number
-    idempotencyKey: string
-    attempt: 1 | 2
-    durationMs: number
-    httpStatus: number | null
-    error: string | null
-    /** The words with which the receiver refused. */
-    answer: string | undefined
-  }): void
+  attempt(attempt: ToldAttempt): void
 }
 
 /** One reporter that passes everything on to each of `reporters`. */

@@ -129,7 +129,7 @@ export class Planner {
     return { matcher: new Matcher(this.db, this.live), server: this.findServer(), erasures: undefined }
   }
 
-  /** Drops all data that was read under another count than `erasures`, or is being read now. */
+  /** Drops all data that was read under another count of erasures than `erasures`, or is being read now. */
   async forgetErased(erasures: number): Promise<void> {
     if ((await this.reading.erasures) !== erasures) this.forget()
   }
@@ -150,6 +150,7 @@ export class Planner {
     return reading.erasures
   }
 
+  /** The leads of a body in their order, with their JSON; undefined if one of them is gone. */
   readJson(contents: readonly LeadInBody[]): Promise<LeadWithJson[] | undefined> {
     return this.leads.readJson(contents)
   }
@@ -163,7 +164,7 @@ export class Planner {
   async *planGroups(
     users: readonly UserToServe[],
     compared: readonly string[] = [],
-  ): AsyncGenerator<AsyncGenerator<UserPlan, void>, void> {
+  ): AsyncGenerator<AsyncIterable<UserPlan>, void> {
     for (let at = 0; at < users.length; at += usersPerGroupMax) {
       const some = users.slice(at, at + usersPerGroupMax)
       const queriesOf = await this.findQueries(some)

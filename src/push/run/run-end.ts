@@ -35,13 +35,13 @@ export interface RunEnd {
   outcome: Exclude<RunOutcome, 'running'>
   /** Why the receiver's answers hold the run. */
   heldBy: ReceiverHold | undefined
-  /** The run was not stopped or held as a whole, did not give up, and left nobody. */
+  /** The run was not stopped or held as a whole, did not give up, and left nobody: `status --check` looks for such a run. */
   cameToEnd: boolean
   /** It has finished the work of the runs that it resumed. */
   closes: boolean
   /** All deliveries were delivered, and no user was left or left out, unless an earlier push has reported that. */
   ok: boolean
-  /** An earlier push has reported why this one cannot finish, and this one did nothing. */
+  /** `--resume` did nothing, and an earlier push has reported why: users are held back, or the receiver is down. */
   toldBefore: boolean
 }
 

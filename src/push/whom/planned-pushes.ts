@@ -7,16 +7,14 @@ import { oneAhead } from '../../base/one-ahead.ts'
 import type { Worker } from '../../db/leases.ts'
 import { Bodies } from '../../deliveries/bodies.ts'
 import { uniqueKey, weeklyKey } from '../../deliveries/keys.ts'
-import type { DeliveryKind } from '../../deliveries/ledger.ts'
 import type { PlannedPush } from '../../deliveries/record.ts'
 import type { Run } from '../../deliveries/runs.ts'
 import type { WarningLine } from '../../index.ts'
 import type { LeadInBody, LeadWithJson } from '../../leads/lead-store.ts'
-import type { Live } from '../../matching/listed.ts'
 import { type UserPlan, usersPerGroupMax } from '../database/planner.ts'
 import type { UserHold } from '../hold.ts'
-import type { Ledger, PlanSource } from '../ledger.ts'
-import type { PushReporter } from '../reporter.ts'
+import type { PlanSource } from '../ledger.ts'
+import type { PushSettings, RunContext } from '../push-request.ts'
 import { skipRemoved, skipWithoutQueries } from './agenda.ts'
 import { judgePlan } from './guard.ts'
 import { LeftOut, type LeftOutReason } from './left-out.ts'
@@ -31,24 +29,15 @@ const toldMax = 10_000
 /** Planned pushes that wait to be begun: their users are kept from other processes. */
 export const plannedMax = 64
 
-export interface PlannedPushesContext {
-  ledger: Ledger
+export interface PlannedPushesContext extends Pick<RunContext, 'ledger' | 'reporter' | 'stop'> {
   worker: Worker
   run: Run
-  settings: { dataSource: string; concurrency: number; sameHouse: Live['sameHouse'] }
-  reporter: PushReporter
+  settings: Pick<PushSettings, 'dataSource' | 'concurrency' | 'sameHouse'>
   /** A user is left out: reports that, and says why it is. */
   onHeld(user: UserToServe, hold: UserHold): LeftOutReason
-  stop: AbortSignal
 }
 
-interface PushKind {
-  kind: DeliveryKind
-  /** The scope in which a push claims its user; null: none. */
-  scope: string | null
-  /** The scopes in which the guard finds the user's earlier delivery. */
-  compared: Pass['compared']
-}
+type PushKind = Pick<PlannedPush, 'kind' | 'scope'> & Pick<Pass, 'compared'>
 
 /** A planned push with the input of its plan, for planning it anew. */
 export interface UserPush extends PlannedPush {
