@@ -27,6 +27,10 @@ export interface PlannedDelivery {
   contents: readonly LeadInBody[]
 }
 
+/** The leads of all parts. */
+export const sumLeads = (deliveries: readonly Pick<PlannedDelivery, 'leads'>[]): number =>
+  deliveries.reduce((sum, { leads }) => sum + leads, 0)
+
 export interface Plan {
   deliveries: PlannedDelivery[]
   /** Leads that exceed a part of their own. */

@@ -9,7 +9,7 @@ import type { Database } from '../db/open.ts'
 import { type RecordedAnswer, recordAnswers } from './answers.ts'
 import type { AttemptOutcome } from './attempt.ts'
 import type { DeliveryKind, DeliveryState, RecordedAttempt } from './ledger.ts'
-import type { PlannedDelivery } from './plan.ts'
+import { type PlannedDelivery, sumLeads } from './plan.ts'
 import { encodeRecipes } from './recipe.ts'
 import { type CountingRun, countStatement } from './runs.ts'
 
@@ -90,9 +90,6 @@ export async function recordOutcomes(
   return { told, statement: rows[0]?.statement ?? null }
 }
 
-/** The leads of all parts. */
-const countLeads = ({ deliveries }: PlannedPush) => deliveries.reduce((sum, { leads }) => sum + leads, 0)
-
 export interface RecordedPushes<Push extends PlannedPush = PlannedPush> extends RecordedOutcomes {
   /** False: the worker lost its lease, and nothing was begun. */
   live: boolean
@@ -141,7 +138,7 @@ export async function recordPushes<Push extends PlannedPush>(
     emails: pushes.map(({ email }) => email),
     kinds: column(pushes, ({ kind }) => kind),
     scopes: column(pushes, ({ scope }) => scope),
-    leads_of_pushes: column(pushes, countLeads),
+    leads_of_pushes: column(pushes, (push) => sumLeads(push.deliveries)),
     marks_of_pushes: column(pushes, ({ queriesMark }) => queriesMark ?? null),
     keys: column(deliveries, (d) => d.idempotencyKey),
     pushes: column(pushOf, (push) => push),

@@ -6,7 +6,7 @@ import { sql } from 'kysely'
 import type { Database } from '../../db/open.ts'
 import { buildBody } from '../../deliveries/body.ts'
 import { type DeliveryKind, isAbandoned, isTooLate, isWanted, type LedgerDelivery } from '../../deliveries/ledger.ts'
-import type { PlannedDelivery } from '../../deliveries/plan.ts'
+import { type PlannedDelivery, sumLeads } from '../../deliveries/plan.ts'
 import { decodeRecipe } from '../../deliveries/recipe.ts'
 import { findOpenForcedBy, findOtherTimeZone, findPeriod, type Run } from '../../deliveries/runs.ts'
 import type { DeliveryLine, PushLine, SummaryLine } from '../../index.ts'
@@ -163,10 +163,7 @@ export class Preview {
       else {
         this.users.add(plan.user.id, kind === 'subscription')
         this.sameHouse += plan.sameHouse
-        this.spread.add(
-          plan.user.email,
-          plan.deliveries.reduce((sum, { leads }) => sum + leads, 0),
-        )
+        this.spread.add(plan.user.email, sumLeads(plan.deliveries))
       }
       for (const href of plan.tooLarge) yield tooLargeWarning(plan.user.email, href)
       for (const delivery of plan.deliveries) yield this.preview(plan, delivery, kind)

@@ -3,6 +3,7 @@
  * of their last weekly delivery with the same queries. A push and a preview both ask it. Pure.
  */
 import { comparedLeadsMin, comparedListingsMin, userFall, weekFall } from '../../base/limits.ts'
+import { sumLeads } from '../../deliveries/plan.ts'
 import type { ImportVolume, OpenRun, SourceVolume } from '../../deliveries/runs.ts'
 import type { UserPlan } from '../database/planner.ts'
 import type { UserHold, WeekHold } from '../hold.ts'
@@ -68,17 +69,9 @@ export function judgeUser(leads: number, before: number | undefined): UserHold |
  * Why nothing of a plan is sent; undefined: it is. Only plans of a weekly pass have an earlier delivery to compare with
  * (contract 4.14).
  */
-export function judgePlan({
-  deliveries,
-  tooSlow,
-  leadsBefore,
-}: Pick<UserPlan, 'deliveries' | 'tooSlow' | 'leadsBefore'>): UserHold | undefined {
+export function judgePlan({ deliveries, tooSlow, leadsBefore }: UserPlan): UserHold | undefined {
   if (tooSlow !== undefined) return { by: 'slowness', query: tooSlow }
-  if (deliveries.length === 0) return undefined
-  return judgeUser(
-    deliveries.reduce((sum, { leads }) => sum + leads, 0),
-    leadsBefore,
-  )
+  return deliveries.length === 0 ? undefined : judgeUser(sumLeads(deliveries), leadsBefore)
 }
 
 export interface GuardSettings {
