@@ -54,15 +54,11 @@ function parseJson(text: string): { json: unknown } | undefined {
 const block =
   /<\/?(?:address|article|body|br|dd|div|dl|dt|footer|h[1-6]|head|header|hr|html|li|main|ol|p|pre|section|table|td|th|title|tr|ul)\b[^<>]*>/gi
 
-function stripTags(html: string): string {
-  return html.replace(block, ' ').replace(/<[^<>]*>/g, '')
-}
-
 /** The title, or the text if there is no title. */
 function readHtml(html: string): string {
   const plain = html.replace(/<!--[\s\S]*?-->|<(script|style)\b[\s\S]*?<\/\1\s*>/gi, ' ')
   const title = /<title\b[^<>]*>([\s\S]*?)<\/title\s*>/i.exec(plain)?.[1]?.trim()
-  return stripTags(title || plain)
+  return (title || plain).replace(block, ' ').replace(/<[^<>]*>/g, '')
 }
 
 const isHtml = (contentType: string, text: string) =>

@@ -177,12 +177,6 @@ async function takeErased(
   return rows
 }
 
-/** Whether this process has the first attempt under way; otherwise another may have taken it over and be sending it. */
-const isFirstOf =
-  (workerIds: readonly number[]) =>
-  ({ attempts, underWay, workerId }: { attempts: number; underWay: boolean; workerId: number | null }) =>
-    attempts === 1 && underWay && workerId !== null && workerIds.includes(workerId)
-
 /**
  * Takes back attempts of which certainly nothing went out: they do not count, and are due at once. If a listing was erased meanwhile, a first attempt
  * is due without it and a second one ends its delivery; `isErased`: the caller missed one of their listings. Returns the deliveries that
@@ -196,8 +190,11 @@ export async function takeBack(
 ): Promise<LedgerDelivery[]> {
   const firsts = taken.filter(({ attempt }) => attempt === 1).map(({ idempotencyKey }) => idempotencyKey)
   return await db.transaction().execute(async (transaction) => {
-    const isOurs = isFirstOf(workerIds)
-    await makeAnew(transaction, firsts, (row) => isOurs(row) && (isErased || row.isEnding))
+    await makeAnew(transaction, firsts, ({ attempts, underWay, workerId, isEnding }) => {
+      // otherwise another process may have taken it over and be sending it
+      const isOurs = attempts === 1 && underWay && workerId !== null && workerIds.includes(workerId)
+      return isOurs && (isErased || isEnding)
+    })
     const reason = sql`case when ${isErased} and attempts = 2 then ${wasErased} else end_reason end`
     const { rows } = await sql<LedgerDelivery>`
       with durable as materialized (${durably})

@@ -187,7 +187,8 @@ export class Pace {
     if (kind === 'second') this.secondsUnderWay = Math.max(0, this.secondsUnderWay - 1)
     if (asksForLess(answer)) return this.noteRefusal(answer, begunMs, nowMs)
     if (answer.httpStatus === null) return false
-    this.noteDuration(durationMs)
+    this.usualMs = Math.min(this.usualMs, durationMs)
+    this.durationMs = this.durationMs === 0 ? durationMs : this.durationMs * 0.9 + durationMs * 0.1
     if (this.stretch && begunMs >= this.stretch.sinceMs) {
       this.stretch.accepted++
       this.barren = 0
@@ -324,10 +325,5 @@ export class Pace {
     const shown = ((this.stretch?.accepted ?? 0) * 1_000) / this.provenMs
     const proven = this.provenRate(nowMs) * secondMargin
     return Math.min(rate, Math.max(rateMin, proven, Math.min(rate / 3, Math.max(shown, 1_000 / this.provenMs))))
-  }
-
-  private noteDuration(durationMs: number): void {
-    this.usualMs = Math.min(this.usualMs, durationMs)
-    this.durationMs = this.durationMs === 0 ? durationMs : this.durationMs * 0.9 + durationMs * 0.1
   }
 }

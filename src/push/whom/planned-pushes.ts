@@ -2,11 +2,11 @@
  * From users to planned pushes. The users of a pass are taken range by range, so that any number of processes share them. Users whom
  * the guard holds back are reported, counted and left.
  */
-
+import { randomUUID } from 'node:crypto'
 import { oneAhead } from '../../base/one-ahead.ts'
 import type { Worker } from '../../db/leases.ts'
 import { Bodies } from '../../deliveries/bodies.ts'
-import { uniqueKey, weeklyKey } from '../../deliveries/keys.ts'
+import { weeklyKey } from '../../deliveries/keys.ts'
 import type { PlannedPush } from '../../deliveries/record.ts'
 import type { Run } from '../../deliveries/runs.ts'
 import type { WarningLine } from '../../index.ts'
@@ -161,12 +161,6 @@ export class PlannedPushes {
     }
   }
 
-  private hold({ user }: UserPlan, hold: UserHold, range: Cursor | undefined): void {
-    if (range !== undefined) this.heldRanges.add(range)
-    // a user who was drawn may have been planned by the pass too
-    if (!this.leftOut.has(user.id)) this.leftOut.add(user.id, this.context.onHeld(user, hold))
-  }
-
   /** Drops the data read from the database. */
   forget(): void {
     this.planner.forget()
@@ -215,17 +209,22 @@ export class PlannedPushes {
     range: Cursor | undefined,
     before?: UserPush['deliveries'],
   ): Promise<UserPush | undefined> {
-    const hold = judgePlan(plan)
-    if (hold) this.hold(plan, hold, range)
-    else await this.report(plan)
     const { user, deliveries, erasures, server, queriesMark } = plan
-    if (hold || deliveries.length === 0) return undefined
+    const hold = judgePlan(plan)
+    if (hold) {
+      if (range !== undefined) this.heldRanges.add(range)
+      // a user who was drawn may have been planned by the pass too
+      if (!this.leftOut.has(user.id)) this.leftOut.add(user.id, this.context.onHeld(user, hold))
+      return undefined
+    }
+    await this.report(plan)
+    if (deliveries.length === 0) return undefined
     // when it is planned anew, it was counted before
     if (before === undefined) this.sameHouse += plan.sameHouse
     const { settings, run } = this.context
     const { kind, scope } = by
     const newKey = (part: number) =>
-      kind === 'weekly' ? weeklyKey(settings.dataSource, user.email, run.period, part) : uniqueKey()
+      kind === 'weekly' ? weeklyKey(settings.dataSource, user.email, run.period, part) : randomUUID()
     return {
       userId: user.id,
       email: user.email,
