@@ -216,17 +216,11 @@ async function recordSourceVolumes(db: Database, runId: number, sources: readonl
 
 /** Whether the guard held the whole of the last run of `period` before `runId` that asked it. */
 export async function wasHeldBefore(db: Database, period: string, runId: number): Promise<boolean> {
-  const last = await db
-    .selectFrom('runs')
-    .select('held')
-    .where('period', '=', period)
-    .where('id', '<>', runId)
-    .where('listings', 'is not', null)
-    .where('started_at', '<=', (of) => of.selectFrom('runs').select('started_at').where('id', '=', runId))
-    .orderBy('started_at', 'desc')
-    .limit(1)
-    .executeTakeFirst()
-  return typeof last?.held === 'string'
+  const { rows } = await sql<{ isHeld: boolean }>`
+    select held is not null as "isHeld" from runs where period = ${period} and id <> ${runId} and listings is not null
+      and started_at <= (select started_at from runs where id = ${runId}) order by started_at desc limit 1
+  `.execute(db)
+  return rows[0]?.isHeld ?? false
 }
 
 /** How a run ended, for its row. */
