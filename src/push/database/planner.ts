@@ -3,6 +3,7 @@ import { codeOf } from '../../base/errors.ts'
 import { lockTimeout } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { rideOut } from '../../db/patience.ts'
+import type { Tables } from '../../db/tables.ts'
 import { findErasureCount } from '../../deliveries/erasure-count.ts'
 import { type Plan, type PlannedDelivery, planDeliveries, type QueryToPlan } from '../../deliveries/plan.ts'
 import { type LeadToPlan, SharedLeads } from '../../deliveries/shared-leads.ts'
@@ -52,11 +53,7 @@ interface Reading {
   erasures: Promise<number> | undefined
 }
 
-interface UserQuery {
-  user_id: number
-  json: string
-  search_id: number
-}
+type UserQuery = Pick<Tables['queries'], 'user_id' | 'json' | 'search_id'>
 
 const nothing: Omit<PlannedQuery, 'json'> = { versionIds: [], leftOut: noIds, indexes: [] }
 
@@ -98,13 +95,6 @@ function cutByQueries(users: readonly UserToServe[], queriesOf: QueriesOf): User
     }
   }
   return groups
-}
-
-async function* each(
-  users: readonly UserToServe[],
-  planOne: (user: UserToServe) => Promise<UserPlan>,
-): AsyncGenerator<UserPlan, void> {
-  for (const user of users) yield await planOne(user)
 }
 
 export class Planner {
@@ -174,14 +164,11 @@ export class Planner {
   }
 
   private async findQueries(users: readonly UserToServe[]): Promise<Map<number, UserQuery[]>> {
+    const ids = users.map(({ id }) => id)
     const rows = await this.db
       .selectFrom('queries')
       .select(['user_id', 'json', 'search_id'])
-      .where(
-        'user_id',
-        'in',
-        users.map(({ id }) => id),
-      )
+      .where('user_id', 'in', ids)
       .orderBy('user_id')
       .orderBy('position')
       .execute()
@@ -235,7 +222,9 @@ export class Planner {
         leadsBefore: leadsBefore.get(user.id),
       }
     }
-    return each(users, planOne)
+    return (async function* () {
+      for (const user of users) yield await planOne(user)
+    })()
   }
 
   private async findHrefs(leads: readonly LeadToPlan[]): Promise<string[]> {
