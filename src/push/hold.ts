@@ -67,9 +67,8 @@ function describeWeek({ fell, listings, filledFields, before, weeks, source }: W
       : weeks === 1
         ? 'in the week before'
         : `in the median of ${weeks} weeks before`
-  return fell === 'listings'
-    ? `${listings} listings${ofSource} imported since the last weekly run instead of ${Math.round(before)} ${when}`
-    : `${filledFields} filled fields in the ${listings} listings${ofSource} imported since the last weekly run instead of ${Math.round(before)} ${when}`
+  const what = fell === 'listings' ? '' : `${filledFields} filled fields in the `
+  return `${what}${listings} listings${ofSource} imported since the last weekly run instead of ${Math.round(before)} ${when}`
 }
 
 /** `the receiver refuses every delivery alike: HTTP 401: …`: part of a sentence. */

@@ -223,23 +223,14 @@ export class PlannedPushes {
     if (before === undefined) this.sameHouse += plan.sameHouse
     const { settings, run } = this.context
     const { kind, scope } = by
+    const { id: userId, email } = user
     const newKey = (part: number) =>
-      kind === 'weekly' ? weeklyKey(settings.dataSource, user.email, run.period, part) : randomUUID()
-    return {
-      userId: user.id,
-      email: user.email,
-      deliveries: deliveries.map((delivery, at) => ({
-        idempotencyKey: before?.[at]?.idempotencyKey ?? newKey(delivery.part),
-        ...delivery,
-      })),
-      kind,
-      scope,
-      by,
-      range,
-      erasures,
-      server,
-      queriesMark,
-    }
+      kind === 'weekly' ? weeklyKey(settings.dataSource, email, run.period, part) : randomUUID()
+    const keyed = deliveries.map((delivery, at) => ({
+      idempotencyKey: before?.[at]?.idempotencyKey ?? newKey(delivery.part),
+      ...delivery,
+    }))
+    return { userId, email, deliveries: keyed, kind, scope, by, range, erasures, server, queriesMark }
   }
 }
 
