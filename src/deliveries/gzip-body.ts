@@ -106,12 +106,7 @@ export class GzipBodies {
    * `bytes`: the planned length of the body before compression. The result is the beginning of one of `buffers`.
    * Throws a RangeError if the body has another length.
    */
-  build(
-    queryList: string,
-    leads: readonly LeadWithJson[],
-    bytes: number,
-    buffers: BodyBuffers = new BodyBuffers(),
-  ): Buffer {
+  build(queryList: string, leads: readonly LeadWithJson[], bytes: number, buffers = new BodyBuffers()): Buffer {
     const { head, tail } = frame(queryList)
     const lists = cutIntoBlocks(leads)
     const blocks = [deflate(head), ...lists.map((list, index) => this.find(list, index === lists.length - 1))]

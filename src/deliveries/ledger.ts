@@ -129,12 +129,9 @@ const endThose = (isMeant: RawBuilder<boolean>) => sql<LedgerDelivery>`
  */
 export async function endAbandoned(
   db: Database,
-  {
-    workerIds = [],
-    takeover = 'all',
-    known = [],
-  }: { workerIds?: readonly number[]; takeover?: Takeover; known?: readonly string[] } = {},
+  of: { workerIds?: readonly number[]; takeover?: Takeover; known?: readonly string[] } = {},
 ): Promise<LedgerDelivery[]> {
+  const { workerIds = [], takeover = 'all', known = [] } = of
   const isMeant = sql<boolean>`(d.worker_id = any (${workerIds}) or ${isAbandoned(takeover)})
     and d.idempotency_key <> all (${known}) and case
       when d.under_way then (d.attempts = 2 or d.end_reason is not null or u.id is null) and not ${isLive(sql`d.worker_id`)}

@@ -19,7 +19,6 @@ interface Row {
 }
 
 const deliveriesPerStatement = 100
-const none: ReadonlyMap<number, number> = new Map()
 
 /**
  * Makes the pending deliveries among `keys` anew that fulfil `isMeant`, and returns how many. `replaced` has the new version of a
@@ -29,7 +28,7 @@ export async function makeAnew(
   transaction: Database,
   keys: readonly string[],
   isMeant: (row: Pick<Row, 'attempts' | 'underWay' | 'workerId' | 'isEnding'>) => boolean,
-  replaced = none,
+  replaced: ReadonlyMap<number, number> = new Map(),
 ): Promise<number> {
   let made = 0
   for (let at = 0; at < keys.length; at += deliveriesPerStatement) {

@@ -176,11 +176,7 @@ function pack(all: readonly Piece[], newPart: () => Part, bytesMax: number, tooL
  * The deliveries of one push, for `queries` in the user's order. Leads are ordered by version, the newest first, so the same leads
  * always come in the same order.
  */
-export function planDeliveries(
-  queries: readonly QueryToPlan[],
-  shared: SharedLeads,
-  bytesMax: number = bodyBytesMax,
-): Plan {
+export function planDeliveries(queries: readonly QueryToPlan[], shared: SharedLeads, bytesMax = bodyBytesMax): Plan {
   const queryBytes = queries.map(({ json }) => Buffer.byteLength(json))
   const newPart = () => new Part((query) => queryBytes[query] ?? 0)
   const pieces = dropRepeats(queries, shared)

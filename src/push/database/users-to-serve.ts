@@ -222,13 +222,9 @@ export async function* findUsersOwedSubscription(db: Database, untilNone = false
  */
 export async function takeRange(
   db: Database,
-  {
-    worker,
-    pass,
-    cursor,
-    size,
-  }: { worker: { id: number; server: string }; pass: Pass; cursor: Cursor | undefined; size: number },
+  of: { worker: { id: number; server: string }; pass: Pass; cursor: Cursor | undefined; size: number },
 ): Promise<(UserToServe & Cursor)[] | undefined> {
+  const { worker, pass, cursor, size } = of
   for (let behind = cursor; ; ) {
     const { rows } = await sql<UserToServe & Cursor & { live: boolean; taken: boolean }>`
       with live as materialized (select w.id from ${liveWorker(worker)}),

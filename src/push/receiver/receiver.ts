@@ -28,12 +28,10 @@ import {
 import { Pace } from './pace.ts'
 import { signOf, type Trouble, troubleRules } from './trouble.ts'
 
-/** Whether first attempts go out compressed (contract 4.17); `auto`: once an answer has said that the receiver takes that. */
-export type CompressMode = 'auto' | 'gzip' | 'off'
-
 export interface ReceiverSettings {
   outageMs: number
-  compress: CompressMode
+  /** Whether first attempts go out compressed (contract 4.17); `auto`: once an answer has said that the receiver takes that. */
+  compress: 'auto' | 'gzip' | 'off'
   ratePerSecond: number | undefined
   retryDelayMs: number
 }
