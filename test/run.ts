@@ -73,17 +73,45 @@ function nameBuilt(file: string): string {
 const unitProcesses = 3
 const isQuick = (file: string) => file.startsWith(join('test', 'unit')) && !longest.includes(basename(file, '.test.ts'))
 
-/** The built files for the runner, which starts a process for each; a few of them run all that are quick. */
-function gatherBuilt(files: readonly string[], folder: string): string[] {
-  const built = (file: string) => join(folder, `${nameBuilt(file)}.js`)
-  const quick = files.filter(isQuick)
-  const gathered = Array.from({ length: Math.min(unitProcesses, quick.length) }, (_, at) => {
-    const imports = quick.filter((_, nth) => nth % unitProcesses === at)
-    const path = join(folder, `units-${at + 1}.test.js`)
-    writeFileSync(path, imports.map((file) => `import ${JSON.stringify(pathToFileURL(built(file)))}\n`).join(''))
+/** The files of these folders run one after the other in few processes, the longest first in each. */
+const databaseProcesses = 12
+const usesDatabase = (file: string) =>
+  file.startsWith(join('test', 'integration')) || file.startsWith(join('test', 'e2e'))
+const gatherer = join('test', 'support', 'gather-files.ts')
+
+/** `count` files of the runner, named after `name`, that together run `files`. `write`: the text of one that runs some of them. */
+function gather(
+  files: readonly string[],
+  count: number,
+  { folder, name, write }: { folder: string; name: string; write: (some: readonly string[]) => string },
+): string[] {
+  return Array.from({ length: Math.min(count, files.length) }, (_, at) => {
+    const path = join(folder, `${name}-${String(at + 1).padStart(2, '0')}.test.js`)
+    writeFileSync(path, write(files.filter((_, nth) => nth % count === at)))
     return path
   })
-  return [...gathered, ...files.filter((file) => !isQuick(file)).map(built)]
+}
+
+/** The built files for the runner, which starts a process for each; a few of them run many. A pattern of names would skip whole suites. */
+function gatherBuilt(files: readonly string[], options: readonly string[], folder: string): string[] {
+  const built = (file: string) => join(folder, `${nameBuilt(file)}.js`)
+  const urlOf = (file: string) => JSON.stringify(pathToFileURL(built(file)))
+  const quick = files.filter(isQuick)
+  const units = gather(quick, unitProcesses, {
+    ...{ folder, name: 'units' },
+    write: (some) => some.map((file) => `import ${urlOf(file)}\n`).join(''),
+  })
+  const using = files.filter(usesDatabase).sort((a, b) => (nameBuilt(a) < nameBuilt(b) ? -1 : 1))
+  const gathered = options.length === 0 && using.length > databaseProcesses ? using : []
+  const databases = gather(gathered, databaseProcesses, {
+    ...{ folder, name: 'databases' },
+    write: (some) => {
+      const loads = some.map((file) => `${JSON.stringify(nameShort(file))}: () => import(${urlOf(file)}),\n`)
+      return `import { gatherFiles } from ${urlOf(gatherer)}\ngatherFiles({\n${loads.join('')}})\n`
+    },
+  })
+  const others = files.filter((file) => !isQuick(file) && !gathered.includes(file))
+  return [...databases, ...units, ...others.map(built)]
 }
 
 const folders = ['unit', 'integration', 'e2e'].map((name) => join(packageRoot, 'test', name))
@@ -188,7 +216,11 @@ async function main(): Promise<number> {
   const needs = needsOf(files)
   const stopping = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopping.abort(signal))
-  const sources = [...files, ...(needs.scripts ? scripts.map((name) => join('test', name)) : [])]
+  const sources = [
+    ...files,
+    ...(needs.server ? [gatherer] : []),
+    ...(needs.scripts ? scripts.map((name) => join('test', name)) : []),
+  ]
   const building = buildTests(Object.fromEntries(sources.map((source) => [nameBuilt(source), source])))
   const starting = needs.server ? startPostgres(onOldest) : undefined
   const findProgram = async () => (needs.server ? (findCheckoutBuild() ?? (await buildCheckout())) : undefined)
@@ -200,7 +232,7 @@ async function main(): Promise<number> {
     }
     const env = { [buildVariable]: folder, ...(program && { [programVariable]: program }), ...postgres?.env }
     if (stopping.signal.aborted) return 130
-    const { code, tests, failures } = await runTests(gatherBuilt(files, folder), options, {
+    const { code, tests, failures } = await runTests(gatherBuilt(files, options, folder), options, {
       folder,
       env,
       stop: stopping.signal,

@@ -46,16 +46,25 @@ export interface StartedProgram {
 }
 
 let homeFolder: string | undefined
+const homeFolders: string[] = []
+// an `after` here would belong to the first test
+process.on('exit', () => {
+  for (const folder of homeFolders) rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+})
 
-/** The LEADPUSH_HOME of the programs in this test file, removed after it. */
+/** The next test file of this process gets a home of its own. */
+export function leaveHome(): void {
+  homeFolder = undefined
+}
+
+/** The LEADPUSH_HOME of the programs in this test file, removed after all files of the process. */
 export function testHome(): string {
   if (homeFolder === undefined) {
     const folder = mkdtempSync(join(tmpdir(), 'leadpush-test-'))
     // root's embedded server runs as another user, who must be able to pass
     chmodSync(folder, 0o711)
     homeFolder = folder
-    // an `after` here would belong to the first test
-    process.on('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }))
+    homeFolders.push(folder)
   }
   return homeFolder
 }
