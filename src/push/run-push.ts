@@ -63,9 +63,8 @@ class PushRun {
     const planned = new PlannedPushes({ ledger, worker, run, settings, reporter, stop, onHeld })
     const records = new RunRecords(ledger.runs, worker, run.id)
     const slots = { atOnce: settings.concurrency }
-    const draw = (count: number) => this.draw(count)
     const own = { ledger, reporter, stop, scope, worker, run, records }
-    this.tools = { ...context, ...own, users, planned, receiver, slots, draw }
+    this.tools = { ...context, ...own, users, planned, receiver, slots, draw: this.draw.bind(this) }
     worker.hasRecords = () => {
       // what was read of another server may mean something else on this one
       planned.forget()
@@ -150,13 +149,14 @@ class PushRun {
   }
 
   /** Plans the pushes of users who are drawn from all who are owed. */
-  private async draw(count: number): Promise<UserPush[]> {
+  private async draw(count: number, reservedBelow: number): Promise<UserPush[]> {
     const { ledger, planned } = this.tools
     const { passes, verdict } = this.agenda
     const pushes: UserPush[] = []
     // a run with a limit has taken the users whom it serves
     if (verdict?.held || Number.isFinite(this.scope.limit)) return pushes
-    for (const pass of passes) pushes.push(...(await planned.ofDrawn(pass, await ledger.users.draw(pass, count))))
+    for (const pass of passes)
+      pushes.push(...(await planned.ofDrawn(pass, await ledger.users.draw(pass, count, reservedBelow))))
     return pushes
   }
 

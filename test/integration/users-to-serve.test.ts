@@ -2,8 +2,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { countUnclaimed, countUsersElsewhere, countUsersOfPass } from '../../src/push/database/users-left.ts'
-import { findLeadsBefore, findUsersOwedSubscription, takeRange } from '../../src/push/database/users-to-serve.ts'
+import {
+  drawUsers,
+  findLeadsBefore,
+  findUsersOwedSubscription,
+  takeRange,
+} from '../../src/push/database/users-to-serve.ts'
 import { failedPass, forcedPass, type Pass, weeklyPass } from '../../src/push/whom/pass.ts'
+import { reserveRank } from '../../src/push/whom/reserve.ts'
 import { createDatabase } from '../support/database.ts'
 import { owe } from '../support/owed.ts'
 import { countRowsRead } from '../support/rows-read.ts'
@@ -52,6 +58,26 @@ test('the last user of many is found at once, whose neighbours were all served i
   })
   await pool.query("update deliveries set status = 'pending' where user_id > 1000")
   assert.equal((await countUsersOfPass(db, weekly)).begun, users - 1_001)
+
+  const draw = async (count: number, below: number) =>
+    (await drawUsers(db, weeklyPass('2020-W03'), count, below)).map(({ id }) => id)
+  const [some, others] = [await draw(8, 0.01), await draw(8, 0.01)]
+  assert.ok([...some, ...others].every((id) => reserveRank(id) < 0.01))
+  assert.notDeepEqual(some, others)
+  for (let at = 0; at < 20; at++)
+    assert.equal(
+      new Set((await draw(8, at % 2)).map((id) => Math.floor((4 * id) / (users + 1)))).size,
+      4,
+      'of each quarter',
+    )
+  const reserved = Array.from({ length: users }, (_, at) => at + 1).filter((id) => reserveRank(id) < 0.01)
+  const more = await draw(reserved.length + 5, 0.01)
+  assert.deepEqual([more.length, new Set(more).size], [reserved.length + 5, reserved.length + 5])
+  assert.deepEqual(
+    more.slice(0, reserved.length).toSorted((a, b) => a - b),
+    reserved,
+  )
+  assert.deepEqual(await drawUsers(db, weekly, 8, 1), [{ id: users, email: `${users}@example.com` }])
 
   // more than ten thousand subscription pushes took two runs; many are owed since one moment, others are a microsecond apart
   await pool.query(owe('true', "'2020-01-06'::timestamptz + (id / 2500) * interval '1 microsecond'"))

@@ -21,6 +21,7 @@ import type { AttemptStore, Known, ReceiverNews, RunStore, UserStore } from '../
 import { isAlike, troubleRules } from '../../src/push/receiver/trouble.ts'
 import type { Week } from '../../src/push/whom/guard.ts'
 import { type Cursor, rangeScopeOf as hashRangeScope, type Pass, type UserToServe } from '../../src/push/whom/pass.ts'
+import { goldenRatio, reserveRank } from '../../src/push/whom/reserve.ts'
 import {
   Conditions,
   claimKey,
@@ -393,11 +394,16 @@ export class LedgerModel {
     return rows.toSorted((a, b) => chance(a) - chance(b))
   }
 
-  draw(...[pass, count]: Parameters<UserStore['draw']>): UserToServe[] {
+  draw(...[pass, count, reservedBelow]: Parameters<UserStore['draw']>): UserToServe[] {
+    const first = goldenRatio * (++this.draws) ** 2
     const owed = this.subscribed.filter((user) => this.is.isOwedBy(pass, user))
-    return this.shuffle(owed, ({ id }) => id)
-      .slice(0, count)
-      .map(({ id, email }) => ({ id, email }))
+    const [reserved, others] = [true, false].map((isReserved) =>
+      owed
+        .filter(({ id }) => reserveRank(id) < reservedBelow === isReserved)
+        .map(({ id, email }, at) => ({ id, email, step: (first + goldenRatio * at) % 1 }))
+        .sort((a, b) => a.step - b.step),
+    )
+    return [...(reserved ?? []), ...(others ?? [])].slice(0, count).map(({ id, email }) => ({ id, email }))
   }
 
   releaseRanges(...[workerIds, pass, kept = []]: Parameters<UserStore['releaseRanges']>): void {

@@ -34,6 +34,19 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     pushes: [{ ...all, atMs: 15 }],
     events: [],
   },
+  'a user behind nearly all whom the receiver refuses is served by the same run': {
+    seed: 1,
+    users: [
+      ...users(60),
+      { places: ['10002'], subscribed: true },
+      ...Array.from({ length: 55 }, () => ({ places: ['10002', '10003'], subscribed: true })),
+    ].reverse(),
+    listings: [],
+    settings: { ...unguarded, concurrency: 4, compress: 'off' },
+    receiver: refusesPlace('10003', 401, 40),
+    pushes: [{ ...all, atMs: 3 }],
+    events: [],
+  },
   'users whose first attempts time out at one moment, and are the last ones, keep their second ones for an outage': {
     seed: 1,
     users: users(60),

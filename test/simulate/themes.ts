@@ -224,6 +224,22 @@ function failsForLast(world: ThemedWorld): Omit<Scenario, 'seed'> {
   return world.make({ users, receiver: [{ atMs: 0, manner }], pushes })
 }
 
+/**
+ * Whom the receiver fails for live behind nearly all others: a draw from those who are left then hardly meets anybody else. One push: a
+ * process beside others may get these users alone, and judges by what it has seen.
+ */
+function failsForThoseBehind(world: ThemedWorld): Omit<Scenario, 'seed'> {
+  const { random, latencyMs } = world
+  const [failing, last] = ['10098', '10099']
+  const users = Array.from({ length: random.from(60, 120) }, () => {
+    const place = random.chance(0.45) ? failing : random.chance(0.05) ? last : random.one(world.places)
+    return { places: [place], subscribed: true }
+  })
+  const whom: Whom = { by: 'place', places: [failing] }
+  const manner: Manner = { is: 'fails for', whom, how: world.failure(), latencyMs }
+  return world.make({ users, receiver: [{ atMs: 0, manner }], pushes: world.pushes().slice(0, 1) })
+}
+
 const makers = {
   place: (world) => failsForSome(world, 'place'),
   key: (world) => failsForSome(world, 'key'),
@@ -231,6 +247,7 @@ const makers = {
   size: (world) => failsForSome(world, 'size'),
   order: (world) => failsForSome(world, 'order'),
   'last users': failsForLast,
+  behind: failsForThoseBehind,
   everybody: (world) => world.make({ receiver: world.since(world.trouble()), pushes: world.pushes(61 * minuteMs) }),
   deploy(world) {
     const begunMs = world.random.from(20, 2_000)

@@ -77,8 +77,13 @@ test('after 5 alike in a row, or 8 before another answer, only drawn users go on
       const [before, at] = [undrawn(count - 1, from), undrawn(count, from)]
       assert.deepEqual([drawsOnly(before, rules), drawsOnly(at, rules)], [false, true])
       const left = 20 - count
-      assert.deepEqual(go(undrawn(100, at)), go(at))
-      assert.deepEqual([go(at), ask(at, { open: 9, drawn: 3 }, 0, rules)], [[left, 0], { is: 'go', firsts: left - 3, seconds: 0, drawn: true, looks: false }])
+      assert.deepEqual(go(undrawn(100, at)), [left, 0])
+      // two, then as many more as failed: mostly one of the first two ends it
+      for (const [failed, open] of [[0, 2], [1, 3], [4, 6], [left - 2, 2], [left - 1, 1]] as const)
+        assert.deepEqual(go(after(times(failed, what), at)), [open, 0], `${failed} failed`)
+      const many = undrawn(20 - count, at)
+      assert.deepEqual([go(undrawn(19 - count, at)), go(many), go(after([what], many))], [[2, 0], [left, 0], [left - 1, 0]])
+      assert.deepEqual(ask(after([what], at), { open: 9, drawn: 2 }, 0, rules), { is: 'go', firsts: 1, seconds: 0, drawn: true, looks: false })
       assert.deepEqual([nameOf(after(times(left - 1, what), at)), nameOf(after(times(left, what), at))], [nameOf(at), is])
       const mixed = after([200], at)
       assert.deepEqual([nameOf(mixed), drawsOnly(mixed, rules), go(mixed)], ['well', false, [all, all]])

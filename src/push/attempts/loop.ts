@@ -12,6 +12,7 @@ import type { Permission, Work } from '../receiver/health.ts'
 import type { Receiver } from '../receiver/receiver.ts'
 import type { LoopEnd } from '../run/run-end.ts'
 import { plannedMax, type UserPush } from '../whom/planned-pushes.ts'
+import { Reserve } from '../whom/reserve.ts'
 import { AttemptsInHand, isWorthStatement } from './attempts-in-hand.ts'
 import type { LoopContext } from './loop-context.ts'
 import { makeAttempt } from './make-attempt.ts'
@@ -33,8 +34,9 @@ export class PushLoop {
   private readonly receiver: Receiver
   private readonly sleeper: Sleeper
   private planned: UserPush[] = []
-  /** Planned pushes of users who were drawn from all who are owed; they go before the others. */
+  /** Planned pushes of users who were drawn from all who are owed. */
   private drawn: UserPush[] = []
+  private readonly reserve = new Reserve<UserPush>()
   /** The keys of recorded attempts of drawn users, one for each user whose push was begun for that. */
   private readonly drawnKeys = new Set<string>()
   /** A draw has found nobody: whoever comes later is for the next round. */
@@ -121,7 +123,8 @@ export class PushLoop {
         const { done, value } = await this.pushes.next()
         if (done) this.plannedAll = true
         // the loop waits for the first push; one turn later it also finds those that were planned at the same moment
-        else if (this.planned.push(value) === 1) this.context.clock.soon(() => this.sleeper.wake())
+        else if (this.planned.push(...this.reserve.offer(value)) === 1)
+          this.context.clock.soon(() => this.sleeper.wake())
       }
     } catch (error) {
       this.fail(error)
@@ -176,14 +179,22 @@ export class PushLoop {
   /** Draws users from all who are owed, and plans their pushes. Returns whether there are any. */
   private async draw(): Promise<boolean> {
     if (this.isNobodyToDraw) return false
-    const pushes = await this.context.draw(drawnAtOnce)
+    const pushes = await this.context.draw(drawnAtOnce, this.reserve.below)
     this.isNobodyToDraw = pushes.length === 0
     const nameOf = ({ scope, userId }: UserPush) => `${scope} ${userId}`
     const names = new Set(pushes.map(nameOf))
     this.drawn.push(...pushes)
-    this.planned = this.planned.filter((push) => !names.has(nameOf(push)))
+    const isNew = (push: UserPush) => !names.has(nameOf(push))
+    this.planned = this.planned.filter(isNew)
+    this.reserve.keepOnly(isNew)
     void this.plan()
     return pushes.length > 0
+  }
+
+  /** Drawn users who are not needed wait again; once nobody else is left, the reserve goes out. */
+  private putBack(): void {
+    this.planned.unshift(...this.drawn.splice(0).flatMap((push) => this.reserve.offer(push)))
+    if (this.plannedAll && this.planned.length === 0) this.planned = this.reserve.take()
   }
 
   /** All users are begun: draws from those who have had no attempt, as they were recorded ahead and taken back. */
@@ -220,6 +231,7 @@ export class PushLoop {
 
   /** No trouble is known: records attempts to make, or waits for some. */
   private async goOn(permission: Permission & { is: 'go' }): Promise<void> {
+    if (!permission.drawn) this.putBack()
     const { attempts, planned } = this
     const pacedMs = this.receiver.untilSecond()
     const only = permission.seconds === 0 || pacedMs > 0 ? 'first' : undefined
@@ -276,6 +288,7 @@ export class PushLoop {
     await (isPlanned ? this.beginPlanned(1) : this.attempts.recordDue(1, kind, true))
     if (!this.isIdle) return
     // its user was removed, or another process has taken them
+    this.putBack()
     await this.receiver.noteTakenBack()
     await this.sleeper.sleep(againMs)
   }

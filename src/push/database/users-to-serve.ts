@@ -7,6 +7,7 @@ import { holdsLease, isLive, liveWorker } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { periodBegins } from '../../deliveries/runs.ts'
 import { type Cursor, type Pass, rangeScopeOf, type UserToServe, weeklyScope } from '../whom/pass.ts'
+import { goldenRatio, reserveFactor } from '../whom/reserve.ts'
 
 /** A pass whose users are narrowed further, for callers who take no range. */
 export type NarrowedPass = Pass & { only: RawBuilder<boolean> }
@@ -136,10 +137,17 @@ export async function findUsersToServe(
 const blocksPerDraw = 400
 
 /**
- * About `count` users of a pass who are owed it, drawn at random from all of them, also from the ranges of other processes. Few blocks
- * are enough as long as many are owed; then it reads more.
+ * About `count` users of a pass who are owed it, drawn at random from all of them, also from the ranges of other processes; those of the
+ * reserve first. They lie far from each other in the order of places: steps of the golden ratio from anywhere meet each stretch of it. Few
+ * blocks are enough as long as many are owed; then it reads more.
  */
-export async function drawUsers(db: Database, pass: Pass, count: number): Promise<UserToServe[]> {
+export async function drawUsers(
+  db: Database,
+  pass: Pass,
+  count: number,
+  reservedBelow: number,
+): Promise<UserToServe[]> {
+  const isReserved = sql<boolean>`u.id * ${reserveFactor}::bigint % ${2 ** 32}::bigint < ${Math.round(reservedBelow * 2 ** 32)}::bigint`
   const { rows: sizes } = await sql<{ blocks: number }>`
       select pg_relation_size('users') / current_setting('block_size')::integer as blocks
     `.execute(db)
@@ -150,7 +158,13 @@ export async function drawUsers(db: Database, pass: Pass, count: number): Promis
   ) {
     const at = share
     const { rows } = await sql<UserToServe>`
-        select u.id, u.email from users u tablesample system (${at}) where ${isOwedBy(pass)} order by random() limit ${count}
+        with owed as (
+          select u.id, u.email, ${isReserved} as reserved,
+            ${goldenRatio}::double precision * row_number() over (partition by ${isReserved} order by u.home_key, u.id) as step
+          from users u tablesample system (${at}) where ${isOwedBy(pass)}
+        )
+        select id, email from owed, (select random() as first) f
+        order by reserved desc, step + first - floor(step + first) limit ${count}
       `.execute(db)
     if (rows.length >= count || share === 100) return rows
   }

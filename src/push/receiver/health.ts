@@ -376,11 +376,14 @@ export function ask(health: Health, { open, drawn = 0, next }: Work, now: number
 }
 
 function go(health: Open, open: number, drawn: number, rules: Rules): Permission {
-  const { isMixed, alike, inARow, isEverybody, stands } = health
+  const { isMixed, alike, inARow, early, isEverybody, stands } = health
   const isDrawing = isSuspicious(health, rules)
   const needed = neededInARow(health, rules) - inARow
+  // few at first, mostly one of them shows that the receiver is well; all at once where many were under way, and none shows that
+  const few = 2 + inARow - rules.drawnAfter[isMixed ? 'mixed' : 'unproven']
+  const draws = inARow + early < rules.inARow ? Math.min(few, needed) : needed
   const firsts = isDrawing
-    ? Math.max(0, needed - drawn)
+    ? Math.max(0, draws - drawn)
     : isMixed
       ? all
       : Math.max(0, (isEverybody ? needed : rules.drawnAfter.unproven - inARow) - open)
