@@ -294,7 +294,9 @@ export function walkHealth(signs: readonly Sign[] = allSigns): { states: number;
       check(next.length > 0, 'nothing can happen any more')
       for (const world of next) {
         const to = keyOf(world)
-        before.set(to, [...(before.get(to) ?? []), key])
+        const keys = before.get(to)
+        if (keys) keys.push(key)
+        else before.set(to, [key])
         if (worlds.has(to)) continue
         worlds.set(to, world)
         first.set(to, key)
