@@ -15,15 +15,18 @@ import { owe } from '../support/owed.ts'
 import { countRowsRead } from '../support/rows-read.ts'
 
 const users = 10_001
+/** SQL that makes subscribed users with one query each. */
+const usersWhoAsk = (count: number) => `
+    insert into users (email, receiver_key, subscribed) select n || '@example.com', 'key', true from generate_series(1, ${count}) n;
+    insert into searches (meaning_sha256, kind, words, resolver) values (sha256('pool'), 'words', 'pool', 1);
+    insert into queries select u.id, 0, 'text', 'pool', 0, 'pool0', '{}', s.id from users u, searches s;`
 
 // The statistics know nothing of a week that has just begun. PostgreSQL took its claims for one row, and compared each user
 // with all of them: 4 s and more for this stretch.
 test('the last user of many is found at once, whose neighbours were all served in a week that the statistics do not know', async (t) => {
   const { db, pool } = await (await createDatabase(t)).open({ connectionsMax: 1 })
   await pool.query(`
-    insert into users (email, receiver_key, subscribed) select n || '@example.com', 'key', true from generate_series(1, ${users}) n;
-    insert into searches (meaning_sha256, kind, words, resolver) values (sha256('pool'), 'words', 'pool', 1);
-    insert into queries select u.id, 0, 'text', 'pool', 0, 'pool0', '{}', s.id from users u, searches s;
+    ${usersWhoAsk(users)}
     insert into workers (host, process_id, lease_until) values ('here', 1, now() + interval '1 hour');
     insert into claims select 'weekly:2020-W01', email, now(), 7, 1 from users;
     analyze;
@@ -123,9 +126,7 @@ test('users are counted once each, on every page, and beside each other or in a 
 test('a user in the range of another process, who has one of its deliveries too, is counted with the range alone', async (t) => {
   const { db, pool } = await (await createDatabase(t)).open()
   await pool.query(`
-    insert into users (email, receiver_key, subscribed) select n || '@example.com', 'key', true from generate_series(1, 3) n;
-    insert into searches (meaning_sha256, kind, words, resolver) values (sha256('pool'), 'words', 'pool', 1);
-    insert into queries select u.id, 0, 'text', 'pool', 0, 'pool0', '{}', s.id from users u, searches s;
+    ${usersWhoAsk(3)}
     insert into workers (id, host, process_id, lease_until) overriding system value values (7, 'there', 1, now() + interval '1 hour');
     insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list, recipe,
       attempts, under_way, worker_id, status)
@@ -142,9 +143,7 @@ test('a user in the range of another process, who has one of its deliveries too,
 test('a pass for some users keeps no others from a pass for all', async (t) => {
   const { db, pool } = await (await createDatabase(t)).open()
   await pool.query(`
-    insert into users (email, receiver_key, subscribed) select n || '@example.com', 'key', true from generate_series(1, 60) n;
-    insert into searches (meaning_sha256, kind, words, resolver) values (sha256('pool'), 'words', 'pool', 1);
-    insert into queries select u.id, 0, 'text', 'pool', 0, 'pool0', '{}', s.id from users u, searches s;
+    ${usersWhoAsk(60)}
     insert into claims (scope, email, claimed_at) select 'weekly:2020-W02', email, now() - interval '1 hour' from users;
     insert into deliveries (idempotency_key, run_id, user_id, period, kind, part, parts, queries, leads, bytes, query_list, recipe,
       attempts, under_way, status)
