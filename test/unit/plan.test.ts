@@ -123,6 +123,20 @@ test('whole queries go into the first part with room; the queries without leads 
   )
 })
 
+test('a query that fills a part to its last byte beside another goes into it, and one that is a byte longer does not', () => {
+  const queries = [query('a', [3]), query('b', [2]), query('c', [1])]
+  const bytesMax = countBodyBytes(2, 2 * Buffer.byteLength(queries[0]?.json ?? ''), 2, 900)
+  const packed = [-1, 0, 1].map((extra) => {
+    const { deliveries } = plan(queries, sizes((id) => (id === 2 ? 400 + extra : 500)), bytesMax)
+    return deliveries.map(({ queryList }) => queriesOf(queryList).join(' '))
+  }) // biome-ignore format: short
+  assert.deepEqual(packed, [
+    ['a b', 'c'],
+    ['a b', 'c'],
+    ['a', 'b', 'c'],
+  ])
+})
+
 test('a query is torn only if it alone exceeds a part, and each of its parts lists it', () => {
   const queries = [
     query('a', [20]),
