@@ -76,6 +76,8 @@ export interface Status {
   doubtfulWithoutLater: number
   /** A run for all users left some, and `push --resume` goes on with it. */
   leftByRun: boolean
+  /** A push of all users has a lease that is not over: it runs, or its process has just died. */
+  isAtWork: boolean
   /** Users without their weekly delivery in the period, left by `--force`, with an owed subscription push, or with a pending delivery. */
   owed: number
   lastRun: RunReport | undefined
@@ -103,11 +105,13 @@ async function countEnded(db: Database, period: string) {
 }
 
 async function countPending(db: Database) {
-  const { rows } = await sql<{ pending: number; stuck: number }>`
-    select count(*) as pending, count(*) filter (where not ${isLive(sql`d.worker_id`)}) as stuck
+  const { rows } = await sql<{ pending: number; stuck: number; isAtWork: boolean }>`
+    select count(*) as pending, count(*) filter (where not ${isLive(sql`d.worker_id`)}) as stuck,
+      exists (select from runs r where r.outcome = 'running' and r.command in ('all', 'force', 'resume')
+        and ${isLive(sql`r.worker_id`)}) as "isAtWork"
     from deliveries d where d.status = 'pending'
   `.execute(db)
-  return rows[0] ?? { pending: 0, stuck: 0 }
+  return rows[0] ?? { pending: 0, stuck: 0, isAtWork: false }
 }
 
 type WithoutLater = Pick<Status, 'failedWithoutLater' | 'unknownWithoutLater' | 'doubtfulWithoutLater'>
@@ -257,8 +261,9 @@ export const tellHeld = (held: Held, when = ''): string =>
 
 /** `concerned`: an alarm says that users wait for a push. */
 export function troublesIn(status: Status, concerned = false): Troubles {
-  const { held, refused, down, lost, stuck, leftByRun, owed, lastRun } = status
+  const { held, refused, down, lost, stuck, leftByRun, isAtWork, owed, lastRun } = status
   const { failedWithoutLater: failed, unknownWithoutLater: unknown, doubtfulWithoutLater: doubtful } = status
+  const isConcerned = concerned || (owed > 0 && lastRun?.outcome !== 'running')
   return {
     receiver: refused
       ? { is: 'refuses', status: refused.status }
@@ -268,8 +273,9 @@ export function troublesIn(status: Status, concerned = false): Troubles {
           ? { is: 'empty' }
           : undefined,
     held: held && held.by !== 'answers' ? held.by : undefined,
-    waits: stuck > 0 || leftByRun || lost !== undefined,
-    owed: concerned || (owed > 0 && lastRun?.outcome !== 'running'),
+    // whom a process that has died has in hand no `push --all` serves until its lease is over; `push --resume` waits for that
+    waits: stuck > 0 || leftByRun || lost !== undefined || (isAtWork && isConcerned),
+    owed: isConcerned,
     ...{ failed, unknown, doubtful },
   }
 }
