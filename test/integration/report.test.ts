@@ -22,10 +22,12 @@ const twoHoursAgo = new Date(Date.now() - 2 * 3_600_000)
 /** When the push of that week began: then, but never in the future, as it would be on a Monday morning. */
 const begun = (weeksAgo: number) => sql<Date>`least(${monday(weeksAgo)}, ${twoHoursAgo}::timestamptz)`
 
-async function addRun(weeksAgo: number, heldUsers = 0): Promise<number> {
+/** `isLimited`: it was begun with `--limit`, an hour before that. */
+async function addRun(weeksAgo: number, heldUsers = 0, isLimited = false): Promise<number> {
+  const at = sql`(${begun(weeksAgo)} - ${Number(isLimited)} * interval '1 hour')`
   const { rows } = await sql<{ id: number }>`
     insert into runs (command, period, time_zone, worker_id, resumable, started_at, ended_at, outcome, came_to_end, listings, held_users)
-    values ('all', to_char(${monday(weeksAgo)}, 'IYYY-"W"IW'), 'UTC', 0, true, ${begun(weeksAgo)}, ${begun(weeksAgo)} + interval '1 hour',
+    values ('all', to_char(${monday(weeksAgo)}, 'IYYY-"W"IW'), 'UTC', 0, ${!isLimited}, ${at}, ${at} + interval '1 hour',
       'complete', true, 10, ${heldUsers}) returning id
   `.execute(db)
   return rows[0]?.id ?? 0
@@ -91,6 +93,8 @@ before(async () => {
     [0, 0],
   ] as const)
     runs.set(weeksAgo, await addRun(weeksAgo, held))
+  // the run after it has judged the same users anew
+  await addRun(7, 5, true)
   await addDelivery({ email: 'a@example.com', weeksAgo: 1, afterSeconds: 5, status: 'delivered', ms: [1_000, 2_000] })
   await addDelivery({ email: 'b@example.com', weeksAgo: 1, afterSeconds: 60, status: 'delivered', ms: [500] })
   await addDelivery({ email: 'c@example.com', weeksAgo: 1, afterSeconds: 30, status: 'failed', ms: [30, 40], error: 'HTTP 401: no key: do' })
