@@ -204,6 +204,11 @@ test('a listing that a query leaves out is sent for another query that lacks the
   const files = [[at('a', 1), at('b', 1, { description: 'pool' })]]
   const { sent, sameHouse } = await pushOnce(t, [text('pool')], ...files)
   assert.deepEqual([sent, sameHouse], [['b/1'], 0])
+  // the first query leaves it out for one that lies behind its 300 newest
+  const newer = Array.from({ length: 300 }, (_, nth) => at('a', nth + 2))
+  const cut = [[at('a', 1)], newer, [at('b', 1, { description: 'pool' })]]
+  const both = await pushOnce(t, [zip('78704'), text('pool')], ...cut)
+  assert.deepEqual([both.sent.length, both.sent[0], both.sameHouse], [301, 'b/1', 0])
 })
 
 test('leads count says how many are left out, explain names the one that counts', async (t) => {
