@@ -40,6 +40,9 @@ test('as long as nobody asks for less nothing waits; with a rate attempts are ev
   assert.deepEqual([free.isSlowed, free.ratePerSecond, free.untilSecond(10)], [false, undefined, 0])
   const paced = new Pace(10)
   assert.deepEqual([paced.take(0), paced.take(40), paced.take(100), paced.take(150)], [0, 60, 0, 50])
+  // a quarter of the space is made up for, so that late timers cost nothing; after a longer delay no burst follows
+  assert.deepEqual([paced.take(225), paced.take(226), paced.take(326), paced.take(327)], [0, 74, 0, 99])
+  assert.deepEqual([paced.take(60_000), paced.take(60_001)], [0, 99])
   const ended = simulate({ limiter: unlimited, deliveries: 3_200, latencyMs: () => 100, retryAfter: undefined })
   assert.deepEqual([ended.delivered, Math.round(ended.endedMs)], [3_200, 20_000])
 })
