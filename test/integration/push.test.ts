@@ -513,6 +513,8 @@ own('a stop ends the pause before a second attempt: the next run need not wait f
   await until('the pause has begun', async () => (await house.opened.pool.query(paused)).rowCount === 1)
   stop.abort()
   assert.deepEqual((await pushing).deliveries.map(describe), ['weekly pending 1 500'])
+  // a run that waited for its rest would deliver it too
+  assert.equal((await house.opened.pool.query(`${paused} and due_at <= now()`)).rowCount, 1)
   assert.deepEqual((await house.push(resume, { retryDelayMs: 60_000 })).deliveries.map(describe), ['weekly delivered 2'])
 }) // biome-ignore format: short
 
