@@ -32,8 +32,8 @@ function findWholePushes({ outcome }: Facts): readonly SimulatedProcess[] | unde
 }
 
 /**
- * The users whom the receiver always fails for, if they are at most half of those whom an earlier push left without an attempt: in doubt
- * first attempts decide, and no second one is made (contract 4.12).
+ * The users whom the receiver always fails for, if they are at most half of all, and of those whom an earlier push left without an attempt:
+ * in doubt first attempts decide, and no second one is made (contract 4.12), but for answers that show nothing (4.5).
  */
 function findFailing(
   { users, listings, receiver }: Scenario,
@@ -42,11 +42,10 @@ function findFailing(
   const failing = new Set<number>()
   for (const { manner } of receiver)
     if (manner.is === 'fails for') for (const user of findUsersOf(manner.whom, { users, listings })) failing.add(user)
-  const untried = [...users.keys()].filter(
-    (at) => users[at]?.subscribed && users[at].places.length > 0 && !tried.has(at),
-  )
-  const isEnough = untried.length > 0 && 2 * untried.filter((at) => failing.has(at)).length <= untried.length
-  return isEnough ? failing : undefined
+  const all = [...users.keys()].filter((at) => users[at]?.subscribed && users[at].places.length > 0)
+  const untried = all.filter((at) => !tried.has(at))
+  const isHalfAtMost = (some: readonly number[]) => 2 * some.filter((at) => failing.has(at)).length <= some.length
+  return untried.length > 0 && isHalfAtMost(untried) && isHalfAtMost(all) ? failing : undefined
 }
 
 export function checkIsolation(facts: Facts, say: Say): void {
