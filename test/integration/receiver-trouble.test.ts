@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { sql } from 'kysely'
-import { systemClock } from '../../src/base/clock.ts'
+import { type Clock, systemClock } from '../../src/base/clock.ts'
+import { alikeFirstDrawnAfter, outageLookMs } from '../../src/base/limits.ts'
 import { sendAttempt } from '../../src/deliveries/attempt.ts'
 import { createHttp } from '../../src/http/client.ts'
 import type { PushLine, SummaryLine } from '../../src/index.ts'
@@ -35,8 +36,8 @@ import {
 } from '../support/push-house.ts'
 import { collectingReporter } from '../support/push-reporter.ts'
 import { withoutFeed as seen, testPushSettings } from '../support/push-settings.ts'
-import type { ReceivedRequest, TestReceiver } from '../support/receiver.ts'
-import type { SeedUser } from '../support/seed.ts'
+import { type ReceivedRequest, requestsAtLeast, type TestReceiver } from '../support/receiver.ts'
+import { type SeedUser, seedUsers } from '../support/seed.ts'
 
 /** A push, with what is given before it and what comes of it. Fields that are not there are not looked at. */
 interface Step {
@@ -478,3 +479,24 @@ test('what this machine lacks costs no attempt: fewer are under way at once, and
   assert.deepEqual([ok, summary.delivered, most(house)], [true, 60, 1])
   assert.match(notes.join(), /This machine lacks file descriptors for this process \(ulimit -n\): at most \d+ requests/)
 }) // biome-ignore format: short
+
+// A push that went on with what another had given up made all its second attempts, before it learnt why that one had given up.
+test('a push that takes over from another first learns what that one found', async (t) => {
+  const [begun, ended] = [makeGate(), makeGate()]
+  const house = await build(t, { users: users(20) })
+  house.receiver.answer = async ({ headers }) => {
+    if (headers['x-data-source'] === 'a') return begun.opened.then(() => 403)
+    begun.open()
+    return ended.opened.then(() => 200)
+  }
+  const settings = { retryDelayMs: 0, outageMs: 60_000 }
+  const first = house.push(all, { ...settings, dataSource: 'a', concurrency: 20 }).finally(() => ended.open())
+  await requestsAtLeast(house.receiver, alikeFirstDrawnAfter)
+  await seedUsers(house.db, [{ email: 'new@example.com' }])
+  // it looks at nothing by itself: its own answer comes first, however slow the machine is
+  const every: Clock['every'] = (ms, call) => (ms === outageLookMs ? {} : systemClock.every(ms, call))
+  const blind = { ...systemClock, every }
+  const second = await house.push(all, { ...settings, dataSource: 'b' }, new AbortController(), false, blind)
+  assert.deepEqual([(await first).ok, second.ok], [false, false])
+  assert.deepEqual([house.receiver.requests.length, most(house)], [21, 1])
+})
