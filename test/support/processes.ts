@@ -6,6 +6,9 @@ import { pathToFileURL } from 'node:url'
 /** These files take longest, most of them waiting; begun late, they would be waited for alone. */
 const longest = [
   'simulation',
+  'ledger-model',
+  'push-away',
+  'silent-copy',
   'push',
   'deliveries',
   'trigger',
@@ -13,7 +16,6 @@ const longest = [
   'receiver-trouble',
   'push-interrupted',
   'serve-pushes',
-  'ledger-model',
   'users-import',
   'guard',
   'push-overlap',
