@@ -273,7 +273,7 @@ export function troublesIn(status: Status, concerned = false): Troubles {
           ? { is: 'empty' }
           : undefined,
     held: held && held.by !== 'answers' ? held.by : undefined,
-    // whom a process that has died has in hand no `push --all` serves until its lease is over; `push --resume` waits for that
+    // `push --all` leaves users to a dead process until its lease is over; `push --resume` waits for that
     waits: stuck > 0 || leftByRun || lost !== undefined || (isAtWork && isConcerned),
     owed: isConcerned,
     ...{ failed, unknown, doubtful },

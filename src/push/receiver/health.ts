@@ -379,7 +379,7 @@ function go(health: Open, open: number, drawn: number, rules: Rules): Permission
   const { isMixed, alike, inARow, early, isEverybody, stands } = health
   const isDrawing = isSuspicious(health, rules)
   const needed = neededInARow(health, rules) - inARow
-  // few at first, mostly one of them shows that the receiver is well; all at once where many were under way, and none shows that
+  // few at first: mostly one of them shows that the receiver is well; all at once where many under way have failed
   const few = 2 + inARow - rules.drawnAfter[isMixed ? 'mixed' : 'unproven']
   const draws = inARow + early < rules.inARow ? Math.min(few, needed) : needed
   const firsts = isDrawing

@@ -3,18 +3,18 @@
  * left behind the others, and a draw from these would show trouble where there is none.
  */
 
-/** One in two, but no more than so many: each suspicion of those who fail needs one who does not. */
+/** One user in two, but at most so many: each suspicion takes one for whom the receiver is well. */
 const reservedShare = 0.5
 const reservedMax = 64
-/** So few prove no trouble: the first of a push, and a small push, keep the order of their places. */
+/** The first users of a push keep their order. So few prove no trouble. */
 const orderedFirst = 16
 
-/** Its multiples leave the parts of whole numbers evenly spread. */
+/** The fractions of its multiples lie evenly between 0 and 1. */
 export const goldenRatio = (Math.sqrt(5) - 1) / 2
-/** The same of 2^32. */
+/** The golden ratio as a share of 2^32, as a whole number. */
 export const reserveFactor = 0x9e3779b1
 
-/** From 0 to 1, the same for each process. */
+/** From 0 to 1. It depends on the user's id alone, so each process and the database find the same. */
 export const reserveRank = (userId: number) => (Math.imul(userId, reserveFactor) >>> 0) / 2 ** 32
 
 /** `scope`: null where a user was asked for, or is owed a subscription push. */
