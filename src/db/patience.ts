@@ -38,9 +38,10 @@ export class Patience {
   private readonly options: PatienceOptions
   /** A server that is back, but read-only, is news. */
   private told: 'away' | 'read-only' | undefined
-  /** When the absence began, when it was last seen, and when a statement was last answered. */
+  /** When the absence began, when it was last seen, when a pause last ended, and when a statement was last answered. */
   private sinceMs: number | undefined
   private seenMs = 0
+  private wokeMs = 0
   private answeredMs = 0
   private givenUp: LeadpushError | undefined
 
@@ -88,8 +89,18 @@ export class Patience {
           await this.options.remedy?.().catch(() => {})
         }
       }
-      await sleep(Math.min(pauseMs * (1 + Math.random()), pauseMsMax))
+      const waitMs = Math.min(pauseMs * (1 + Math.random()), pauseMsMax)
+      const dueMs = performance.now() + waitMs
+      await sleep(waitMs)
+      this.noteWaking(dueMs)
     }
+  }
+
+  /** A process that was frozen in a pause has not seen the database away meanwhile. */
+  private noteWaking(dueMs: number): void {
+    const nowMs = performance.now()
+    if (this.sinceMs !== undefined) this.sinceMs += nowMs - Math.max(dueMs, this.wokeMs)
+    this.wokeMs = nowMs
   }
 
   private tell(error: unknown): void {

@@ -94,6 +94,28 @@ test('each open database has its own patience, and tells an absence once, and th
   assert.deepEqual(notes, [away, 'back'])
 })
 
+// An answer was lost, the process stood still for 3.5 s, and another one was lost: an absence of 3.6 s, while the database was there.
+test('a process that was frozen between two lost statements has not seen the database away meanwhile', async () => {
+  const patience = new Patience({ awayMsMax: 800, servers: 'example.com:5432' })
+  const freeze = () => {
+    const untilMs = performance.now() + 1_000
+    while (performance.now() < untilMs);
+  }
+  const fails = async () => {
+    let tries = 0
+    return await patience.rideOut(async () => {
+      if (++tries === 1) setImmediate(freeze)
+      if (tries < 4) throw answerLost()
+      return tries
+    })
+  }
+  assert.deepEqual(await Promise.all([fails(), fails()]), [4, 4])
+  await assert.rejects(
+    patience.rideOut(() => Promise.reject(answerLost())),
+    { code: 'database' },
+  )
+})
+
 for (const [text, repeats] of [
   ['select 1', true],
   [' with a as materialized (select 1) select * from a', true],

@@ -68,6 +68,7 @@ export class SimulatedProcess {
   private isDead = false
   private frozenUntil = 0
   private awaySince: number | undefined
+  private wokeAt = 0
 
   constructor(
     nth: number,
@@ -257,7 +258,10 @@ export class SimulatedProcess {
           isRepeat = true
         }
         const ms = Math.min(pauseMs * (1 + random.next()), 2_000)
+        const dueMs = world.now + ms
         await new Promise<void>((resolve) => this.after(ms, resolve))
+        if (this.awaySince !== undefined) this.awaySince += world.now - Math.max(dueMs, this.wokeAt)
+        this.wokeAt = world.now
       }
     },
   }
