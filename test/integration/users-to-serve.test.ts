@@ -81,6 +81,18 @@ test('the last user of many is found at once, whose neighbours were all served i
     reserved,
   )
   assert.deepEqual(await drawUsers(db, weekly, 8, 1), [{ id: users, email: `${users}@example.com` }])
+  // times a factor of 32 bits these ids are no bigint
+  const far = [4_000_000_000, 2 ** 52 + 1]
+  await pool.query(`
+    insert into users (id, email, receiver_key, subscribed) overriding system value
+    select n, n || '@example.com', 'key', true from unnest('{${far}}'::bigint[]) n;
+    insert into queries select n, 0, 'text', 'pool', 0, 'pool0', '{}', s.id from searches s, unnest('{${far}}'::bigint[]) n`)
+  const ranked = [users, ...far].toSorted((a, b) => reserveRank(a) - reserveRank(b))
+  for (const [at, id] of ranked.entries()) {
+    const first = await drawUsers(db, weekly, at + 1, reserveRank(id) + 2 ** -32)
+    assert.deepEqual(new Set(first.map((it) => it.id)), new Set(ranked.slice(0, at + 1)))
+  }
+  await pool.query(`delete from users where id > ${users}`)
 
   // more than ten thousand subscription pushes took two runs; many are owed since one moment, others are a microsecond apart
   await pool.query(owe('true', "'2020-01-06'::timestamptz + (id / 2500) * interval '1 microsecond'"))

@@ -7,7 +7,7 @@ import { holdsLease, isLive, liveWorker } from '../../db/leases.ts'
 import type { Database } from '../../db/open.ts'
 import { periodBegins } from '../../deliveries/runs.ts'
 import { type Cursor, type Pass, rangeScopeOf, type UserToServe, weeklyScope } from '../whom/pass.ts'
-import { goldenRatio, reserveFactor } from '../whom/reserve.ts'
+import { goldenRatio, reserveFactor, reserveIds } from '../whom/reserve.ts'
 
 /** A pass whose users are narrowed further, for callers who take no range. */
 export type NarrowedPass = Pass & { only: RawBuilder<boolean> }
@@ -147,7 +147,8 @@ export async function drawUsers(
   count: number,
   reservedBelow: number,
 ): Promise<UserToServe[]> {
-  const isReserved = sql<boolean>`u.id * ${reserveFactor}::bigint % ${2 ** 32}::bigint < ${Math.round(reservedBelow * 2 ** 32)}::bigint`
+  const isReserved = sql<boolean>`
+    u.id % ${reserveIds}::bigint * ${reserveFactor}::bigint % ${2 ** 32}::bigint < ${Math.round(reservedBelow * 2 ** 32)}::bigint`
   const { rows: sizes } = await sql<{ blocks: number }>`
       select pg_relation_size('users') / current_setting('block_size')::integer as blocks
     `.execute(db)

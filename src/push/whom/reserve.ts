@@ -14,8 +14,11 @@ export const goldenRatio = (Math.sqrt(5) - 1) / 2
 /** The golden ratio as a share of 2^32, as a whole number. */
 export const reserveFactor = 0x9e3779b1
 
+/** Of a larger id only the rest counts: times the factor it is within a bigint. */
+export const reserveIds = 2 ** 31
+
 /** From 0 to 1. It depends on the user's id alone, so each process and the database find the same. */
-export const reserveRank = (userId: number) => (Math.imul(userId, reserveFactor) >>> 0) / 2 ** 32
+export const reserveRank = (userId: number) => (Math.imul(userId % reserveIds, reserveFactor) >>> 0) / 2 ** 32
 
 /** `scope`: null where a user was asked for, or is owed a subscription push. */
 export class Reserve<Push extends { userId: number; scope: string | null }> {
