@@ -364,7 +364,14 @@ function checkTries({ outcome, isSmooth }: Facts, say: Say): void {
   }
   const told = inOrderTold(outcome.receiver.attempts).filter(({ toldMs }) => (toldMs as number) >= since)
   const endMs = told.find((attempt) => !isAlike(attempt))?.toldMs ?? Number.POSITIVE_INFINITY
-  const tries = tried.filter(({ atMs }) => atMs <= endMs).length
+  const counts = new Map<number, number>()
+  for (const { push, atMs } of tried) if (atMs <= endMs) counts.set(push, (counts.get(push) ?? 0) + 1)
+  let tries = 0
+  for (const [push, count] of counts) {
+    // one that hears of a refusal makes attempts of its own, as many as prove it
+    const hears = row.trouble?.is === 'refuses' && (outcome.processes[push]?.startMs ?? 0) <= since
+    tries += hears ? Math.max(0, count - 2 * alikeInARow) : count
+  }
   if (isSmooth && tries > row.tries) say(`of ${row.tries} tries ${tries} were made`)
 }
 

@@ -11,8 +11,8 @@ const unguarded: Scenario['settings'] = {
   ...settings,
   ...{ retryDelayMs: 5_000, outageMs: 60_000, leaseMs: 20_000, guard: 'off' },
 }
-const refusesPlace = (place: string, status: number, latencyMs: number): Scenario['receiver'] => {
-  const manner = { is: 'fails for', whom: { by: 'place', places: [place] }, how: { is: 'status', status, latencyMs }, latencyMs } as const
+const refusesPlace = (place: string | string[], status: number, latencyMs: number): Scenario['receiver'] => {
+  const manner = { is: 'fails for', whom: { by: 'place', places: [place].flat() }, how: { is: 'status', status, latencyMs }, latencyMs } as const
   return [{ atMs: 0, manner }]
 } // biome-ignore format: short
 const users = (count: number) => Array.from({ length: count }, () => ({ places: ['10001'], subscribed: true }))
@@ -45,6 +45,15 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     settings: { ...unguarded, concurrency: 4, compress: 'off' },
     receiver: refusesPlace('10003', 401, 40),
     pushes: [{ ...all, atMs: 3 }],
+    events: [],
+  },
+  'users of a push that hears of a refusal from one that has nobody else are served': {
+    seed: 201_528_723,
+    users: usersIn('3 1 1 4 2 1 6 1 5 2 3 2 4 6 1 5 5 3 5 4 1 6 2 6 2 1 4 3 6 1 6 6 4 2 6 1', [3, 28]),
+    listings: ['10002', '10006', '10002', '10006', '10002', '10002'],
+    settings: { ...unguarded, concurrency: 16, outageMs: 12_000, compress: 'off' },
+    receiver: refusesPlace(['10002', '10006'], 413, 64),
+    pushes: [21, 3, 17].map((atMs) => ({ ...all, atMs })),
     events: [],
   },
   'users whose first attempts time out at one moment, and are the last ones, keep their second ones for an outage': {

@@ -3,18 +3,16 @@
  * what a push promises (contract 4.12). The run is the loop in small: it asks, records, sends, and tells what came of it.
  */
 import {
-  ask,
   drawsOnly,
   type Event,
   type Health,
   isInDoubt,
-  maySend,
   type Rules,
   step,
   unproven,
-  type Work,
 } from '../../src/push/receiver/health.ts'
-import { type KnownTrouble, type Sign, signOf, type Trouble } from '../../src/push/receiver/trouble.ts'
+import { ask, maySend, type Work } from '../../src/push/receiver/permission.ts'
+import { isAlike, type KnownTrouble, type Sign, signOf, type Trouble } from '../../src/push/receiver/trouble.ts'
 
 type Kind = 'first' | 'drawn' | 'second'
 
@@ -287,7 +285,9 @@ export function walkHealth(signs: readonly Sign[] = allSigns): { states: number;
       if (acts === undefined) {
         ended.add(key)
         const { health, row } = feel(world, { is: 'end', cutShort: world.health.is === 'over' })
-        if (!isTrouble(health) && health.is !== 'over') check(row === 'well', 'the row still says trouble')
+        // one that has seen another answer, and has nobody left to try, leaves it at what others told
+        const isOthers = health.is === 'open' && health.isMixed && health.stands && isAlike(health.alike, health.stands)
+        if (health.is === 'open' && !isOthers) check(row === 'well', 'the row still says trouble')
         continue
       }
       const next = [...acts, ...suffer(world, signs)]

@@ -13,7 +13,8 @@ import {
   refusalTryMs,
 } from '../../src/base/limits.ts'
 import { packageRoot } from '../../src/base/package-root.ts'
-import { ask, drawsOnly, type Health, type Rules, regardless, step, unproven } from '../../src/push/receiver/health.ts'
+import { drawsOnly, type Health, type Rules, regardless, step, unproven } from '../../src/push/receiver/health.ts'
+import { ask } from '../../src/push/receiver/permission.ts'
 import { type Sign, signOf, type Trouble, troubleRules } from '../../src/push/receiver/trouble.ts'
 import { allSigns, walkHealth } from '../support/walk-health.ts'
 
@@ -265,18 +266,51 @@ test('a refusal: the push that comes next tries once, another that begins meanwh
   const next = (is: 'first' | 'second') => ({ open: 0, next: is === 'first' ? ({ is } as const) : ({ is, inMs: 0 } as const) })
   assert.deepEqual(ask(learn(0), next('first'), 0, rules), { is: 'try', kind: 'first' })
   assert.deepEqual(ask(learn(60_000), next('first'), 0, rules), { is: 'wait', ms: 1_000 })
-  for (const [health, kind, untilNextMs] of [[learn(60_001), 'first', 60_001], [learn(0, true, 60_001), 'second', 60_001], [learn(5, false), 'first', 5]] as const) {
-    assert.deepEqual(ask(health, next(kind), 0, rules), { is: 'end', why: { by: 'refusal', known: health.is !== 'over', status: 401, untilNextMs } })
+  for (const [health, kind] of [[learn(60_001), 'first'], [learn(0, true, 60_001), 'second']] as const) {
+    assert.deepEqual(ask(health, next(kind), 0, rules), { is: 'end', why: { by: 'refusal', known: true, status: 401, untilNextMs: 60_001 } })
   }
+  // another process has made the try
+  const taken = { trouble: refuses(401), tries: 4, nextMs: refusalTryMs, secondMs: 0 }
+  assert.equal(ask(step(learn(0), { is: 'row', known: taken, begins: false }, 0, rules).health, next('first'), 0, rules).is, 'end')
   // another status is another trouble, even after as many tries
   const other = { trouble: refuses(403), tries: 3, nextMs: 5, secondMs: 0 }
-  const why = { by: 'refusal', known: false, status: 403, untilNextMs: 5 }
-  assert.deepEqual(step(learn(0), { is: 'row', known: other, begins: false }, 0, rules).health, { is: 'over', why })
+  assert.deepEqual(go(step(learn(0), { is: 'row', known: other, begins: false }, 0, rules).health), [2, 0])
   const tried = step(learn(0), { is: 'granted', kind: 'first' }, 0, rules).health
   for (const [what, is] of [[401, 'refuses'], [null, 'refuses'], [200, 'well'], [429, 'well'], [403, 'unproven'], [503, 'unproven'], ['empty', 'unproven']] as const) {
     assert.equal(nameOf(after([what], tried)), is, `${what}`)
   }
   assert.equal(ask(after([401], tried), next('first'), 0, rules).is, 'end')
+}) // biome-ignore format: a table
+
+// One of three pushes had nobody but users whom the receiver refuses: the others ended as they heard of it, and left whom it takes.
+test('a push that hears of a refusal only draws users, as after attempts of its own, and the first that is taken ends it for all', () => {
+  const known = { trouble: refuses(401), tries: 0, nextMs: 0, secondMs: 0 }
+  const learn = (from: Health, row: typeof known | null = known, begins = false) =>
+    step(from, { is: 'row', known: row, begins }, 0, rules).health
+  for (const from of [unproven, after([401]), after([200]), noneToDraw(after([200, ...times(5, 401)]))]) {
+    const heard = learn(from)
+    const left = nameOf(from) === 'unproven' ? 12 : 15
+    assert.deepEqual([go(heard), drawsOnly(heard, rules)], [[2, 0], true])
+    assert.deepEqual([after(times(left - 1, 401), heard).is, after(times(left, 401), heard).is], ['open', 'over'])
+    for (const what of [200, 409, { second: 200 }] as const) {
+      const [attempt, answer] = typeof what === 'object' ? ([2, what.second] as const) : ([1, what] as const)
+      // one that was under way shows it as well
+      const { health, write } = step(heard, { is: 'outcome', attempt, sign: sign(answer), drawn: false }, 0, rules)
+      assert.deepEqual([nameOf(health), go(health), write], ['well', [all, all], { says: 'well' }])
+    }
+    // others have seen it end
+    assert.deepEqual(go(learn(heard, null)), go(nameOf(from) === 'unproven' ? unproven : after([200])))
+    // whoever is owed after all
+    assert.deepEqual(go(learn(noneToDraw(heard), known, true)), [2, 0])
+    // where nobody is left, it ends unless it has seen another answer; then second attempts go one by one
+    const alone = allMade(heard)
+    const seconds = [0, 1].map((open) => ask(alone, { open }, 0, rules)).map((it) => (it.is === 'go' ? it.seconds : it.is))
+    assert.deepEqual(seconds, nameOf(from) === 'unproven' ? ['end', 'end'] : [1, 0])
+    assert.equal(after([{ second: 401 }], alone).is, 'over')
+  }
+  // its own count on: it would make more than 20 before another answer
+  assert.deepEqual(go(learn(after(times(17, 401)))), [3, 0])
+  assert.deepEqual([go(learn(after([503, 503]))), after(times(18, 503), learn(after([503, 503]))).is], [[6, 0], 'trouble'])
 }) // biome-ignore format: a table
 
 test('a try that is taken back is there for the next', () => {

@@ -1,6 +1,6 @@
 /**
- * The receiver's health as one state machine (contract 4.5, 4.12): the knowledge of the receiver as a whole, the next state after an
- * event, and what may begin now. Pure: times are milliseconds of one monotonic clock, given by the caller. ARCHITECTURE.md
+ * The receiver's health as one state machine (contract 4.5, 4.12): the knowledge of the receiver as a whole, and the next state after an
+ * event; `permission.ts` has what may begin in it. Pure: times are milliseconds of one monotonic clock, given by the caller. ARCHITECTURE.md
  * draws its states, and `test/unit/health.test.ts` walks every one that few users can reach.
  *
  * The users of one place come one after the other, and what fails for them alone shows nothing of the receiver. So after 5 alike in a row,
@@ -18,7 +18,7 @@ export type WhyOver =
   | { by: 'answers'; inARow: number; says: string }
 
 /** No trouble is known. */
-interface Open {
+export interface Open {
   is: 'open'
   /** Not all first attempts ended alike. Until then the receiver is unproven, and few may begin. */
   isMixed: boolean
@@ -40,8 +40,8 @@ interface Open {
   /** When the receiver first asked for less since its last success. */
   askedAt: number | undefined
   /**
-   * Others see a trouble that an answer has ended here. If that answer looks like another trouble, more attempts of either kind decide,
-   * second ones one by one.
+   * Others see a trouble that this push does not: an answer has ended it here, or they have told of a refusal. If answers look like trouble
+   * again, attempts of either kind decide, second ones one by one.
    */
   stands: Trouble | undefined
 }
@@ -101,6 +101,7 @@ export type Event =
   | { is: 'end'; cutShort: boolean }
 
 type Outcome = Event & { is: 'outcome' }
+type Row = Event & { is: 'row' }
 
 /** News for other processes. */
 export type Write =
@@ -126,8 +127,6 @@ const fresh = {
 }
 export const unproven: Open = { is: 'open', isMixed: false, ...fresh, stands: undefined }
 const tellWell = { write: { says: 'well' } } as const
-/** An hourly push that begins a moment too early waits: otherwise it would make its try only every other hour. */
-const nearlyDueMs = 60_000
 /** So many suspicions of some users alone make no difference. */
 const suspicionsFree = 4
 
@@ -138,21 +137,22 @@ function isLookedFor(sign: BadSign, rules: Rules): boolean {
   return sign.is === 'down' ? rules.patienceMs > 0 : rules.refusals
 }
 
+export const drawnAfter = ({ isMixed }: Open, rules: Rules) => rules.drawnAfter[isMixed ? 'mixed' : 'unproven']
+
 /** The attempts of one place have ended alike: only those of drawn users show more. */
-const isSuspicious = ({ inARow, isEverybody, isMixed }: Open, rules: Rules) =>
-  inARow >= rules.drawnAfter[isMixed ? 'mixed' : 'unproven'] && !isEverybody
+const isSuspicious = (health: Open, rules: Rules) => health.inARow >= drawnAfter(health, rules) && !health.isEverybody
 
 /** How many in a row prove trouble: a little more after several suspicions, so that a long run does not meet one by chance. */
-const neededInARow = ({ suspicions }: Open, rules: Rules) =>
+export const neededInARow = ({ suspicions }: Open, rules: Rules) =>
   rules.inARow + 2 * Math.floor(Math.log2(1 + suspicions / suspicionsFree))
 
 /** Only second attempts are left, and no answer below 500 has come. */
-const isSecondsAlone = ({ firstsLeft, isAnswered }: Open, rules: Rules) =>
+export const isSecondsAlone = ({ firstsLeft, isAnswered }: Open, rules: Rules) =>
   !firstsLeft && !isAnswered && rules.patienceMs > 0
 
 export function step(health: Health, event: Event, now: number, rules: Rules): HealthStep {
-  if (event.is === 'row') return { health: learn(health, event, now, rules) }
   if (health.is === 'over') return { health }
+  if (event.is === 'row') return { health: learn(health, event, now, rules) }
   if (health.is === 'trouble') return inTrouble(health, event, now, rules)
   switch (event.is) {
     case 'outcome':
@@ -174,17 +174,20 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
     case 'no sign':
       return enter({ is: 'down', status: null, asks: false, error: null }, 0, health.stands, now)
     case 'end':
-      return health.stands && !health.isMixed && !event.cutShort
-        ? { health: { ...health, stands: undefined }, ...tellWell }
-        : { health }
-    case 'granted':
-    case 'taken back':
+      return event.cutShort || leavesRow(health)
+        ? { health }
+        : { health: { ...health, stands: undefined }, ...tellWell }
+    default:
       return { health }
   }
 }
 
+/** Whether what others see stays as it is when the push ends: the push has shown nothing else. */
+const leavesRow = ({ stands, isMixed, alike }: Open) =>
+  stands === undefined || (isMixed && (alike === undefined || isAlike(alike, stands)))
+
 /** Whether second attempts wait: they would be lost if the receiver is in trouble. */
-function secondsWait(health: Open, rules: Rules): boolean {
+export function secondsWait(health: Open, rules: Rules): boolean {
   const { firstsLeft, isMixed, alike, askedAt } = health
   const isDoubted = alike !== undefined && (alike.is !== 'empty' || isSuspicious(health, rules))
   return firstsLeft && (!isMixed || isDoubted || askedAt !== undefined)
@@ -256,7 +259,9 @@ function enter(sign: BadSign, inARow: number, stands: Trouble | undefined, now: 
   if (sign.is === 'refuses') {
     const { status } = sign
     const write = { says: 'trouble', trouble: { is: 'refuses', status }, inARow, error } as const
-    return { health: { is: 'over', why: { by: 'refusal', known: false, status, untilNextMs: 0 } }, write }
+    const why = { by: 'refusal', known: false, status, untilNextMs: 0 } as const
+    // others have told of it, or have seen its end meanwhile
+    return { health: { is: 'over', why }, ...(!isAlike(stands, sign) && { write }) }
   }
   const trouble = { is: 'down' } as const
   const found = { trouble, since: now, known: false, shared: true, tries: 0, mine: undefined, heard: nothingAlike }
@@ -293,9 +298,11 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
   }
 }
 
-function learn(from: Health, { known: row, begins }: Event & { is: 'row' }, now: number, rules: Rules): Health {
+function learn(from: Open | InTrouble, { known: row, begins }: Row, now: number, rules: Rules): Health {
   const health = from.is === 'open' && begins ? { ...from, firstsLeft: true, isEverybody: false } : from
-  if (health.is === 'over' || (health.is === 'open' && health.stands)) return health
+  // others have seen the end of what they had told
+  if (health.is === 'open' && health.stands)
+    return !row && isAlike(health.alike, health.stands) ? { ...health, ...nothingAlike, stands: undefined } : health
   const before = health.is === 'trouble' ? health : undefined
   if (row === null) {
     if (before === undefined) return health
@@ -312,12 +319,22 @@ function learn(from: Health, { known: row, begins }: Event & { is: 'row' }, now:
   const same = isAlike(before?.trouble, trouble) ? before : undefined
   // its own clock counts on: within one count the time stays, as the row's statements have it
   if (same?.tries === tries) return { ...same, secondAt, shared: true }
+  if (trouble.is === 'refuses' && !begins && same === undefined)
+    return hearOfRefusal(health.is === 'open' ? health : unproven, trouble, rules)
   const heard = health.is === 'trouble' ? health.heard : heardBefore(health)
   const { since, known, mine } = same ?? { since: now, known: begins, mine: undefined }
-  if (trouble.is === 'refuses' && !begins && mine === undefined)
-    return { is: 'over', why: { by: 'refusal', known, status: trouble.status, untilNextMs: nextMs } }
   const nextAt = now + (isWaitedFor && begins ? 0 : nextMs)
   return { is: 'trouble', trouble, since, known, shared: true, tries, nextAt, secondAt, mine, heard }
+}
+
+/** Another push may have met only users whom the receiver refuses: this one is suspicious, and its first success ends that for all. */
+function hearOfRefusal(health: Open, trouble: Trouble & { is: 'refuses' }, rules: Rules): Open {
+  const isSame = isAlike(health.alike, trouble)
+  // what it has seen itself goes on to count
+  if (health.alike && health.firstsLeft && !isSame) return { ...health, stands: trouble }
+  const own = isSame ? health : { ...health, ...nothingAlike }
+  const inARow = Math.max(own.inARow, drawnAfter(own, rules))
+  return { ...own, alike: { ...trouble, error: null }, inARow, isEverybody: false, stands: trouble }
 }
 
 /** While the receiver is unproven, and first attempts are left, no second one comes between them. */
@@ -327,68 +344,8 @@ const heardBefore = ({ isMixed, firstsLeft, alike, inARow }: Open) =>
 /** A push that goes on regardless begins as if nothing were known; its first success ends what others see. */
 export const regardless = (known: KnownTrouble | null): Open => ({ ...unproven, stands: known?.trouble })
 
-/** Whether an attempt that is recorded may go out, beside `onWire` others: in trouble the granted try alone. */
-export function maySend(health: Health, onWire: number): boolean {
-  return health.is === 'trouble' ? health.mine !== undefined && onWire === 0 : health.is !== 'over'
-}
-
 /** Whether only the attempts of drawn users may go out. */
 export const drawsOnly = (health: Health, rules: Rules) => health.is === 'open' && isSuspicious(health, rules)
 
 /** Whether those who are left decide if the receiver is in trouble, so that they must be all who are owed. */
 export const isInDoubt = (health: Health) => health.is === 'open' && !health.isMixed && health.alike !== undefined
-
-/** The attempts at hand. */
-export interface Work {
-  /** Attempts that are recorded or being made. */
-  open: number
-  /** Those of drawn users among them. */
-  drawn?: number
-  /** The attempt that could be tried; undefined: that is not known yet. `inMs`: when a second one is due. */
-  next?: undefined | { is: AttemptKind | 'nothing'; inMs?: number }
-}
-
-export type Permission =
-  /** So many attempts may be recorded; `drawn`: first ones of drawn users alone; `looks`: a second one after a sign of life. */
-  | { is: 'go'; firsts: number; seconds: number; drawn: boolean; looks: boolean }
-  /** One attempt may be made, if other processes leave it to this one. */
-  | { is: 'try'; kind: AttemptKind }
-  | { is: 'wait'; ms: number }
-  | { is: 'end'; why: WhyOver | { by: 'nothing left' } }
-
-const all = Number.POSITIVE_INFINITY
-
-export function ask(health: Health, { open, drawn = 0, next }: Work, now: number, rules: Rules): Permission {
-  if (health.is === 'over') return { is: 'end', why: health.why }
-  if (health.is === 'open') return go(health, open, drawn, rules)
-  if (next === undefined) return { is: 'wait', ms: outageLookMs }
-  if (next.is === 'nothing') return { is: 'end', why: { by: 'nothing left' } }
-  const { trouble, known, since, secondAt } = health
-  const nextAt = next.is === 'second' ? Math.max(health.nextAt, secondAt, now + (next.inMs ?? 0)) : health.nextAt
-  const untilNextMs = nextAt - now
-  if (untilNextMs <= 0) return { is: 'try', kind: next.is }
-  if (trouble.is === 'refuses') {
-    if (untilNextMs > nearlyDueMs)
-      return { is: 'end', why: { by: 'refusal', known, status: trouble.status, untilNextMs } }
-  } else if (now - since >= rules.patienceMs)
-    return { is: 'end', why: { by: trouble.is === 'down' ? 'outage' : 'asking', known } }
-  return { is: 'wait', ms: Math.min(outageLookMs, untilNextMs) }
-}
-
-function go(health: Open, open: number, drawn: number, rules: Rules): Permission {
-  const { isMixed, alike, inARow, early, isEverybody, stands } = health
-  const isDrawing = isSuspicious(health, rules)
-  const needed = neededInARow(health, rules) - inARow
-  // few at first: mostly one of them shows that the receiver is well; all at once where many under way have failed
-  const few = 2 + inARow - rules.drawnAfter[isMixed ? 'mixed' : 'unproven']
-  const draws = inARow + early < rules.inARow ? Math.min(few, needed) : needed
-  const firsts = isDrawing
-    ? Math.max(0, draws - drawn)
-    : isMixed
-      ? all
-      : Math.max(0, (isEverybody ? needed : rules.drawnAfter.unproven - inARow) - open)
-  const looks = isSecondsAlone(health, rules)
-  const isOneByOne = looks || (!isMixed && (stands ?? alike) !== undefined)
-  const seconds = isOneByOne ? Math.max(0, 1 - open) : all
-  return { is: 'go', firsts, seconds: secondsWait(health, rules) ? 0 : seconds, drawn: isDrawing, looks }
-}

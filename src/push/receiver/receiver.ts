@@ -11,21 +11,18 @@ import type { Known, ReceiverNews, ReceiverStore } from '../ledger.ts'
 import type { PushReporter } from '../reporter.ts'
 import type { Wire } from '../wire.ts'
 import {
-  ask,
   drawsOnly,
   type Event,
   type Health,
   isInDoubt,
-  maySend,
-  type Permission,
   type Rules,
   regardless,
   step,
   unproven,
-  type Work,
   type Write,
 } from './health.ts'
 import { Pace } from './pace.ts'
+import { ask, maySend, type Permission, type Work } from './permission.ts'
 import { signOf, type Trouble, troubleRules } from './trouble.ts'
 
 export interface ReceiverSettings {
