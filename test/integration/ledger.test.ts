@@ -91,6 +91,31 @@ test('a worker whose lease is over begins and takes nothing, and one that lives 
   )
 })
 
+// The last part of a user whom the receiver took was lost among the other parts of those whom it refused.
+test('of those who wait for their first attempt, and are drawn, users come last of whom one has failed', async (t) => {
+  const { db, newWorker, begin } = await build(t)
+  const worker = await newWorker()
+  for (let part = 1; part <= 20; part++) {
+    await begin(worker, `a-${part}`, part === 1)
+    await sql`delete from claims`.execute(db)
+  }
+  await sql`update deliveries set under_way = false, first_status = 401 where idempotency_key = 'a-1'`.execute(db)
+  await seedUsers(db, [{ email: 'b@example.com' }])
+  await sql`
+    update deliveries set user_id = (select max(id) from users) where idempotency_key = 'a-20'`.execute(db)
+  const drawn: string[] = []
+  for (let draw = 0; draw < 20; draw++) {
+    const of = { workerIds: worker.ids, server: worker.server, runId: 1, limit: 1, known: [] }
+    const { attempts } = await recordDueAttempts(db, { ...of, takeover: 'all', only: 'first', drawn: true })
+    drawn.push(...attempts.map(({ idempotencyKey }) => idempotencyKey))
+  }
+  assert.deepEqual([drawn.length, new Set(drawn).size, drawn[0]], [19, 19, 'a-20'])
+  assert.notDeepEqual(
+    drawn.slice(1),
+    drawn.slice(1).toSorted((a, b) => Number(a.slice(2)) - Number(b.slice(2))),
+  )
+})
+
 test('a process leaves alone what another is taking at the same moment, and does not wait for it', async (t) => {
   const { db, newWorker, begin, take } = await build(t)
   const [one, other] = [await newWorker(), await newWorker()]

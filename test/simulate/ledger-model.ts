@@ -583,7 +583,13 @@ export class LedgerModel {
     const lost = this.deliveries(
       (d) => from === undefined && isAskedFor('second') && is.isLost(d, takeover) && isToMake(d),
     )
-    const inOrder = (some: DeliveryRow[]) => (drawn ? this.shuffle(some, ({ userId }) => userId) : this.inOrder(some))
+    const draw = (some: DeliveryRow[]) => {
+      const failed = this.deliveries((d) => d.attempts > 0 && !d.underWay && d.status !== 'delivered')
+      const users = new Set(failed.map((d) => `${d.period} ${d.userId}`))
+      const isLast = (d: DeliveryRow) => Number(d.attempts === 0 && users.has(`${d.period} ${d.userId}`))
+      return this.shuffle(some, ({ userId }) => userId).sort((a, b) => isLast(a) - isLast(b))
+    }
+    const inOrder = (some: DeliveryRow[]) => (drawn ? draw(some) : this.inOrder(some))
     const due = [lost, waiting('second'), waiting('first')].flatMap(inOrder).slice(0, limit)
     const statement = due.length > 0 ? this.count({ runId, server }) : null
     const next = this.lookFrom(due, new Set(lost), from)

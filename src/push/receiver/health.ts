@@ -117,15 +117,10 @@ export interface HealthStep {
 }
 
 const nothingAlike = { alike: undefined, inARow: 0, early: 0, isEverybody: false }
-const fresh = {
-  ...nothingAlike,
-  suspicions: 0,
-  firstsLeft: true,
-  isAnswered: false,
-  lostSeconds: 0,
-  askedAt: undefined,
+export const unproven: Open = {
+  ...{ is: 'open', isMixed: false, ...nothingAlike, suspicions: 0, firstsLeft: true },
+  ...{ isAnswered: false, lostSeconds: 0, askedAt: undefined, stands: undefined },
 }
-export const unproven: Open = { is: 'open', isMixed: false, ...fresh, stands: undefined }
 const tellWell = { write: { says: 'well' } } as const
 /** So many suspicions of some users alone make no difference. */
 const suspicionsFree = 4
