@@ -235,6 +235,7 @@ test('with --accept a push begins as if nothing were known, waits for an outage 
   for (const success of [200, 'empty'] as const) assert.deepEqual([end(success).write, nameOf(end(success).health)], [{ says: 'well' }, 'well'])
   assert.equal(nameOf(after(times(20, 503), begun, accepting)), 'down')
   assert.equal(nameOf(after(times(100, 401), begun, accepting)), 'well')
+  assert.deepEqual(go(after([401], begun, accepting)), [all, all])
 }) // biome-ignore format: long lines
 
 test('while a receiver refuses, one attempt an hour may be made; a second one a day, or an hour if it is down', () => {

@@ -12,6 +12,7 @@ import {
   secondsWait,
   type WhyOver,
 } from './health.ts'
+import { isAlike } from './trouble.ts'
 
 /** An hourly push that begins a moment too early waits: otherwise it would make its try only every other hour. */
 const nearlyDueMs = 60_000
@@ -71,7 +72,8 @@ function go(health: Open, open: number, drawn: number, rules: Rules): Permission
       ? all
       : Math.max(0, (isEverybody ? needed : rules.drawnAfter.unproven - inARow) - open)
   const looks = isSecondsAlone(health, rules)
-  const isOneByOne = looks || stands !== undefined || (!isMixed && alike !== undefined)
+  const isOthers = stands !== undefined && isAlike(alike, stands)
+  const isOneByOne = looks || isOthers || (!isMixed && (stands ?? alike) !== undefined)
   const seconds = isOneByOne ? Math.max(0, 1 - open) : all
   return { is: 'go', firsts, seconds: secondsWait(health, rules) ? 0 : seconds, drawn: isDrawing, looks }
 }
