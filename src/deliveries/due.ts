@@ -49,7 +49,7 @@ export interface DueLook {
   from?: DueFrom | undefined
   /** Only attempts of this kind. */
   only?: AttemptKind | undefined
-  /** Drawn at random from all that are due, not the earliest: of users who failed last, as their other parts show little more. */
+  /** Drawn at random, not the earliest; first ones of users without an attempt before those without a failure, and one part of each. */
   drawn?: boolean
 }
 
@@ -90,12 +90,13 @@ export async function recordDueAttempts(
   // `offset 0` keeps this a look-up for each row: the statistics cannot know how many are pending
   const isToMake = sql<boolean>`(d.end_reason is null and d.idempotency_key <> all (${known}) and exists (select from live)
     and exists (select from users u where u.id = d.user_id and ${isWanted} offset 0))`
-  const hasFailed = sql`exists (select from deliveries o where o.user_id = d.user_id and o.period = d.period
-    and o.attempts > 0 and not o.under_way and o.status <> 'delivered' offset 0)`
+  // null: of a user without an attempt; 1: one has failed
+  const tried = sql`(select max((o.status <> 'delivered')::integer) from deliveries o
+    where o.user_id = d.user_id and o.period = d.period and o.attempts > 0 and not o.under_way)`
   const waiting = (attempt: AttemptKind) => sql`
     select d.idempotency_key, d.user_id, extract(epoch from d.due_at) * 1000 as due_ms from deliveries d
     where ${isAskedFor(attempt)} and ${isWaiting(attempt, from)} and d.due_at <= now() and ${isToMake} and ${isForUs(workerIds, takeover)}
-    order by ${drawn ? sql`${attempt === 'first' ? hasFailed : null}, random()` : sql`d.due_at`} limit ${limit} for update of d skip locked`
+    order by ${drawn ? sql`${attempt === 'first' ? tried : null} nulls first, d.part, random()` : sql`d.due_at`} limit ${limit} for update of d skip locked`
   const { rows } = await sql<AttemptRow & { dueMs: number | null; statement: number | null }>`
     with live as materialized (${durably} from ${liveWorker({ id: workerId, server })}),
     lost as (

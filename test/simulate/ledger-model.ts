@@ -584,10 +584,12 @@ export class LedgerModel {
       (d) => from === undefined && isAskedFor('second') && is.isLost(d, takeover) && isToMake(d),
     )
     const draw = (some: DeliveryRow[]) => {
-      const failed = this.deliveries((d) => d.attempts > 0 && !d.underWay && d.status !== 'delivered')
-      const users = new Set(failed.map((d) => `${d.period} ${d.userId}`))
-      const isLast = (d: DeliveryRow) => Number(d.attempts === 0 && users.has(`${d.period} ${d.userId}`))
-      return this.shuffle(some, ({ userId }) => userId).sort((a, b) => isLast(a) - isLast(b))
+      const userOf = (d: DeliveryRow) => `${d.period} ${d.userId}`
+      const made = this.deliveries((d) => d.attempts > 0 && !d.underWay)
+      const [tried, failed] = [made, made.filter((d) => d.status !== 'delivered')].map((of) => new Set(of.map(userOf)))
+      const rank = (d: DeliveryRow) =>
+        d.attempts > 0 ? 0 : Number(tried?.has(userOf(d))) + Number(failed?.has(userOf(d)))
+      return this.shuffle(some, ({ userId }) => userId).sort((a, b) => rank(a) - rank(b) || a.part - b.part)
     }
     const inOrder = (some: DeliveryRow[]) => (drawn ? draw(some) : this.inOrder(some))
     const due = [lost, waiting('second'), waiting('first')].flatMap(inOrder).slice(0, limit)
