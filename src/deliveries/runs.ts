@@ -68,9 +68,9 @@ export interface RunToStart {
   maxLeadAgeMs: number
 }
 
-/** SQL: the run that opened the forced scope with which a `--force` that begins now goes on; null: there is none. */
-const openForcedBy = (period: string) =>
-  sql`(select s.run_id from forced_scopes s where s.period = ${period} and not s.is_over)`
+/** SQL: the run that opened the forced scope with which a `--force` goes on that begins now, or has begun; null: there is none. */
+const openForcedBy = (period: string, hasBegun = sql`false`) =>
+  sql`(select s.run_id from forced_scopes s where s.period = ${period} and (not s.is_over or ${hasBegun}))`
 
 /** The same; undefined: there is none. */
 export async function findOpenForcedBy(db: Database, period: string): Promise<number | undefined> {
@@ -98,7 +98,7 @@ export async function startRun(db: Database, run: RunToStart & { workerIds: read
         on conflict (period) do update set run_id = case when s.is_over then excluded.run_id else s.run_id end, is_over = false
         returning run_id
       )
-      select id, coalesce((select run_id from opened), ${openForcedBy(period)}, id) as "forcedBy"
+      select id, coalesce((select run_id from opened), ${openForcedBy(period, sql`${run.resumable} and exists (select from known)`)}, id) as "forcedBy"
       from (select id from new union all select id from known) begun
     `.execute(db)
   return { ...(rows[0] as Pick<Run, 'id' | 'forcedBy'>), period, seenSince, otherTimeZone }

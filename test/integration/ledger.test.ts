@@ -158,6 +158,21 @@ test('a first attempt that a dead process left under way is told as a second one
   assert.deepEqual([await next('first'), ((await next('second')) ?? 1) <= 0], [null, true])
 })
 
+// Its second try found no open scope, and its users got a further delivery.
+test('a forced run whose beginning got no answer goes on with the scope that was open then', async (t) => {
+  const { db, newWorker } = await build(t)
+  const [first, second] = [await newWorker(), await newWorker()]
+  const begin = ({ ids }: Worker, resumable = true) =>
+    startRun(db, { command: 'force', workerIds: ids, resumable, timeZone: 'UTC', maxLeadAgeMs: 1_000 })
+  const { id } = await begin(first)
+  assert.equal((await begin(second)).forcedBy, id)
+  await sql`update forced_scopes set is_over = true`.execute(db)
+  assert.equal((await begin(second)).forcedBy, id)
+  const [another, limited] = [await newWorker(), await newWorker()]
+  for (const run of [await begin(limited, false), await begin(limited, false), await begin(another)])
+    assert.equal(run.forcedBy, run.id)
+})
+
 test('the run of a process that lost its lease is interrupted until it is back as a new worker', async (t) => {
   const { db, newWorker } = await build(t)
   const worker = await newWorker()

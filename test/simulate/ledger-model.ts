@@ -143,7 +143,8 @@ export class LedgerModel {
     const open = this.openForcedBy(period)
     if (begun === undefined && command === 'force' && resumable && open === undefined)
       this.state.forcedScopes.set(period, { runId: id, isOver: false })
-    return { id, period, seenSince: new Date(this.now - maxLeadAgeMs), otherTimeZone, forcedBy: open ?? id }
+    const joined = begun && resumable ? this.state.forcedScopes.get(period)?.runId : open
+    return { id, period, seenSince: new Date(this.now - maxLeadAgeMs), otherTimeZone, forcedBy: joined ?? id }
   }
 
   private openForcedBy(period: string): number | undefined {

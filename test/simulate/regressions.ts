@@ -56,6 +56,18 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     pushes: [21, 3, 17].map((atMs) => ({ ...all, atMs })),
     events: [],
   },
+  'a forced run whose beginning got no answer, and which was frozen then, goes on with the scope that was open': {
+    seed: 1,
+    users: users(1),
+    listings: ['10001'],
+    settings: { ...unguarded, compress: 'off' },
+    receiver: [{ atMs: 0, manner: { is: 'well', latencyMs: 200, gzip: false } }],
+    pushes: [{ ...all, atMs: 1 }, ...[1_000, 1_050].map((atMs) => ({ ...all, force: true, atMs }))],
+    events: [
+      { is: 'lose', forMs: 1, share: 1, atMs: 1, aimed: { push: 2, statement: 'start', nth: 1, lagMs: 0 } },
+      { is: 'freeze', push: 2, forMs: 5_000, atMs: 1, aimed: { push: 2, statement: 'start', nth: 1, lagMs: 5 } },
+    ],
+  },
   'users whose first attempts time out at one moment, and are the last ones, keep their second ones for an outage': {
     seed: 1,
     users: users(60),
