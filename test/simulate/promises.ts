@@ -201,14 +201,14 @@ function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void 
       say(`push ${nth} makes ${begun} first attempts before another answer`)
       return
     }
-    const secondsMax = 1 + (attempt.atMs - process.startMs) / 3_600_000
     const provenMs = told.filter((it) => it.nth === 1)[alikeMin - 1]?.toldMs ?? Number.POSITIVE_INFINITY
-    const isProven = kind?.is === 'down' && provenMs < attempt.atMs
-    if (
-      isProven &&
-      !outcome.lost &&
-      own.filter((it) => it.atMs > provenMs && it.atMs <= attempt.atMs && it.nth === 2).length > secondsMax
-    ) {
+    if (kind?.is !== 'down' || provenMs >= attempt.atMs || outcome.lost) continue
+    const seconds = own.filter((it) => it.atMs > provenMs && it.atMs <= attempt.atMs && it.nth === 2).length
+    const hours = (attempt.atMs - process.startMs) / 3_600_000
+    // where another push sees the end of the outage, this one finds out by an attempt of its own
+    const isEnd = (it: OnWire) => it.push !== nth && (it.toldMs ?? 0) > provenMs && signOf(it).is !== 'down'
+    const ends = () => outcome.receiver.attempts.filter((it) => isEnd(it) && it.atMs < attempt.atMs).length
+    if (seconds > 1 + hours && seconds > 1 + hours + ends()) {
       say(`push ${nth} makes second attempts in an outage`)
       return
     }
