@@ -90,7 +90,6 @@ export async function recordDueAttempts(
   // `offset 0` keeps this a look-up for each row: the statistics cannot know how many are pending
   const isToMake = sql<boolean>`(d.end_reason is null and d.idempotency_key <> all (${known}) and exists (select from live)
     and exists (select from users u where u.id = d.user_id and ${isWanted} offset 0))`
-  // null: of a user without an attempt; 1: one has failed
   const tried = sql`(select max((o.status <> 'delivered')::integer) from deliveries o
     where o.user_id = d.user_id and o.period = d.period and o.attempts > 0 and not o.under_way)`
   const waiting = (attempt: AttemptKind) => sql`

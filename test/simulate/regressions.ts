@@ -68,6 +68,36 @@ export const regressions: Readonly<Record<string, Scenario>> = {
       { is: 'freeze', push: 2, forMs: 5_000, atMs: 1, aimed: { push: 2, statement: 'start', nth: 1, lagMs: 5 } },
     ],
   },
+  'attempts that were recorded without an answer, before another server took over and while the lease was lost, are made':
+    {
+      seed: 500_526_666,
+      users: [{ places: ['10004'], subscribed: true }],
+      listings: [],
+      settings: { ...settings, timeoutMs: 5_000, retryDelayMs: 5_000, concurrency: 16, outageMs: 0 },
+      receiver: [{ atMs: 0, manner: { is: 'well', latencyMs: 27, gzip: false } }],
+      pushes: [
+        { ...all, atMs: 5 },
+        { what: 'owed', atMs: 16 },
+      ],
+      events: [
+        {
+          is: 'freeze',
+          push: 0,
+          forMs: 3_305,
+          atMs: 5,
+          aimed: { push: 0, statement: 'releaseRanges', nth: 1, lagMs: 1 },
+        },
+        { is: 'lose', forMs: 1, share: 1, atMs: 5, aimed: { push: 0, statement: 'recordPushes', nth: 1, lagMs: 0 } },
+        {
+          is: 'away',
+          forMs: 29,
+          server: true,
+          lostMs: 0,
+          atMs: 5,
+          aimed: { push: 0, statement: 'recordPushes', nth: 1, lagMs: 5 },
+        },
+      ],
+    },
   'users whose first attempts time out at one moment, and are the last ones, keep their second ones for an outage': {
     seed: 1,
     users: users(60),

@@ -50,6 +50,8 @@ export class AttemptsInHand {
   private readonly all = new Map<string, RecordedAttempt>()
   private readonly outcomes: RecordedOutcome[] = []
   private gatheredFrom = 0
+  /** A statement that begins pushes may have recorded attempts of which nobody heard. */
+  private isUnheard = false
   /** The e-mails of deliveries that wait for an attempt, by key: the ledger has none for a user who was removed meanwhile. */
   private readonly emails = new LRUCache<string, string>({ maxSize: emailsMax, sizeCalculation: () => 1 })
 
@@ -159,7 +161,8 @@ export class AttemptsInHand {
     const outcomes = [...this.outcomes]
     const of = { runId: run.id, period: run.period, attemptsMax: room, gzip: receiver.usesGzip }
     return await ledger.rideOut(async (isRepeat) => {
-      if (isRepeat) {
+      this.isUnheard ||= isRepeat
+      if (this.isUnheard) {
         this.add(await this.due.findUnheard(this.keys()))
         this.due.note('first')
       }
@@ -168,7 +171,8 @@ export class AttemptsInHand {
       records.note(recorded.statement, by)
       this.noteRecorded(outcomes.splice(0), recorded.told)
       this.noteBegun(recorded)
-      if (!recorded.live) await worker.renew()
+      if (recorded.live) this.isUnheard = false
+      else await worker.renew()
       const isSeen = recorded.live && recorded.erasures === erasures
       return { left: isSeen ? [] : pushes, erasures: recorded.erasures }
     })

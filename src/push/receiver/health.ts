@@ -178,8 +178,7 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
 }
 
 /** Whether what others see stays as it is when the push ends: the push has shown nothing else. */
-const leavesRow = ({ stands, isMixed, alike }: Open) =>
-  stands === undefined || (isMixed && (alike === undefined || isAlike(alike, stands)))
+const leavesRow = ({ stands, isMixed, alike }: Open) => !stands || (isMixed && (!alike || isAlike(alike, stands)))
 
 /** Whether second attempts wait: they would be lost if the receiver is in trouble. */
 export function secondsWait(health: Open, rules: Rules): boolean {

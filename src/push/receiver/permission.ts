@@ -72,8 +72,7 @@ function go(health: Open, open: number, drawn: number, rules: Rules): Permission
       ? all
       : Math.max(0, (isEverybody ? needed : rules.drawnAfter.unproven - inARow) - open)
   const looks = isSecondsAlone(health, rules)
-  const isOthers = stands !== undefined && isAlike(alike, stands)
-  const isOneByOne = looks || isOthers || (!isMixed && (stands ?? alike) !== undefined)
+  const isOneByOne = looks || (stands && isAlike(alike, stands)) || (!isMixed && (stands ?? alike) !== undefined)
   const seconds = isOneByOne ? Math.max(0, 1 - open) : all
   return { is: 'go', firsts, seconds: secondsWait(health, rules) ? 0 : seconds, drawn: isDrawing, looks }
 }
