@@ -312,6 +312,8 @@ test('a push that hears of a refusal only draws users, as after attempts of its 
   // its own count on: it would make more than 20 before another answer
   assert.deepEqual(go(learn(after(times(17, 401)))), [3, 0])
   assert.deepEqual([go(learn(after([503, 503]))), after(times(18, 503), learn(after([503, 503]))).is], [[6, 0], 'trouble'])
+  // nobody was left to draw, and one was under way that was not drawn: it made 21
+  assert.deepEqual(go(learn(noneToDraw(after(times(10, 401)))), 1), [9, 0])
   // but for one that stood alone: second attempts after it showed nothing of another refusal
   assert.equal(after([{ second: 403 }], learn(allMade(after([403])))).is, 'open')
 }) // biome-ignore format: a table

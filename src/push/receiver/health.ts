@@ -324,11 +324,11 @@ function learn(from: Open | InTrouble, { known: row, begins }: Row, now: number,
 /** Another push may have met only users whom the receiver refuses: this one is suspicious, and its first success ends that for all. */
 function hearOfRefusal(health: Open, trouble: Trouble & { is: 'refuses' }, rules: Rules): Open {
   const isSame = isAlike(health.alike, trouble)
-  // what it has seen itself goes on to count
+  // what it has seen itself goes on to count; an unproven one with nobody to draw makes no more than before
   if (health.alike && health.firstsLeft && !isSame) return { ...health, stands: trouble }
   const own = isSame ? health : { ...health, ...nothingAlike }
-  const inARow = Math.max(own.inARow, drawnAfter(own, rules))
-  return { ...own, alike: { ...trouble, error: null }, inARow, isEverybody: false, stands: trouble }
+  const [inARow, isEverybody] = [Math.max(own.inARow, drawnAfter(own, rules)), own.isEverybody && !own.isMixed]
+  return { ...own, alike: { ...trouble, error: null }, inARow, isEverybody, stands: trouble }
 }
 
 /** While the receiver is unproven, and first attempts are left, no second one comes between them. */
