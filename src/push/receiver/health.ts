@@ -172,7 +172,8 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       return event.cutShort || leavesRow(health)
         ? { health }
         : { health: { ...health, stands: undefined }, ...tellWell }
-    default:
+    case 'granted':
+    case 'taken back':
       return { health }
   }
 }
@@ -251,9 +252,8 @@ function enter(sign: BadSign, inARow: number, stands: Trouble | undefined, now: 
   }
   const { error } = sign
   if (sign.is === 'refuses') {
-    const { status } = sign
-    const write = { says: 'trouble', trouble: { is: 'refuses', status }, inARow, error } as const
-    const why = { by: 'refusal', known: false, status, untilNextMs: 0 } as const
+    const write = { says: 'trouble', trouble: { is: 'refuses', status: sign.status }, inARow, error } as const
+    const why = { by: 'refusal', known: false, status: sign.status, untilNextMs: 0 } as const
     // others have told of it, or have seen its end meanwhile
     return { health: { is: 'over', why }, ...(!isAlike(stands, sign) && { write }) }
   }
