@@ -60,10 +60,9 @@ test('the ledger is listed by each filter, as lines, CSV and JSON', async () => 
   // only the delivery that no later one made good is still doubtful
   await opened.pool.query("update deliveries set doubtful = true where status = 'delivered' and kind = 'weekly'")
   assert.equal(usersOf(await list('--doubtful')), '0')
-  assert.deepEqual(
-    (await list('--status delivered')).map((line) => line.doubtful),
-    [false, true, false].sort(),
-  )
+  // the last two are of one moment, so their keys order them, which differ from week to week
+  const doubtfulOf = (await list('--status delivered')).map((line) => line.doubtful)
+  assert.deepEqual([doubtfulOf[0], doubtfulOf.toSorted()], [false, [false, false, true]])
   assert.match((await call('deliveries list --doubtful')).stdout, /: doubtful: the answer did not show/)
   await opened.pool.query('update deliveries set doubtful = false')
 
