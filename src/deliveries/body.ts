@@ -1,4 +1,5 @@
 /** The bytes of a request body: `{"queryList":[…],"fsbos":[…]}` from texts that were serialised before. */
+import { groupBy } from '../base/group-by.ts'
 import type { LeadWithJson } from '../leads/lead-store.ts'
 
 const open = Buffer.from('{"queryList":[')
@@ -37,15 +38,8 @@ export class BodyBuffers {
  * The leads grouped by place, in the order of the body. Users of a neighbourhood share most of these groups, so a group that was
  * compressed for one user serves all. The places stand in the order of their first leads.
  */
-export function groupByPlace<Lead extends { place: string }>(leads: readonly Lead[]): Lead[][] {
-  const groups = new Map<string, Lead[]>()
-  for (const lead of leads) {
-    const group = groups.get(lead.place)
-    if (group) group.push(lead)
-    else groups.set(lead.place, [lead])
-  }
-  return [...groups.values()]
-}
+export const groupByPlace = <Lead extends { place: string }>(leads: readonly Lead[]) =>
+  groupBy(leads, ({ place }) => place).values()
 
 /** The bytes of a body before its leads and behind them. */
 export const frame = (queryList: string) => ({

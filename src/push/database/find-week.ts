@@ -1,5 +1,6 @@
 /** Finds the figures that the guard compares: the imports of a week, and of the weeks before. Writes nothing. */
 import { sql } from 'kysely'
+import { groupBy } from '../../base/group-by.ts'
 import { comparedDays, comparedWeeksMax } from '../../base/limits.ts'
 import type { Database } from '../../db/open.ts'
 import { hasBegun, type ImportVolume, type SourceVolume } from '../../deliveries/runs.ts'
@@ -65,14 +66,12 @@ async function findSourceVolumes(db: Database, since: Date | undefined): Promise
 }
 
 /** The volumes of sources in the given runs, by source. */
-async function findEarlierVolumes(db: Database, runIds: readonly number[]): Promise<Map<number, ImportVolume[]>> {
+async function findEarlierVolumes(db: Database, runIds: readonly number[]) {
   const { rows } = await sql<ImportVolume & { sourceId: number }>`
     select source_id as "sourceId", listings, filled_fields as "filledFields" from run_sources
     where run_id = any (${runIds}::bigint[]) order by run_id desc
   `.execute(db)
-  const found = new Map<number, ImportVolume[]>()
-  for (const { sourceId, ...volume } of rows) found.set(sourceId, [...(found.get(sourceId) ?? []), volume])
-  return found
+  return groupBy(rows, ({ sourceId }) => sourceId)
 }
 
 /** The week of `period` so far: the imports since the first weekly run of the last period that had one. */

@@ -1,5 +1,6 @@
 /** Plans the pushes of many users at a time: shared queries and leads are read once. */
 import { codeOf } from '../../base/errors.ts'
+import { groupBy } from '../../base/group-by.ts'
 import { lockTimeout } from '../../db/away.ts'
 import type { Database } from '../../db/open.ts'
 import { rideOut } from '../../db/patience.ts'
@@ -172,13 +173,7 @@ export class Planner {
       .orderBy('user_id')
       .orderBy('position')
       .execute()
-    const queriesOf = new Map<number, UserQuery[]>()
-    for (const row of rows) {
-      const queries = queriesOf.get(row.user_id)
-      if (queries) queries.push(row)
-      else queriesOf.set(row.user_id, [row])
-    }
-    return queriesOf
+    return groupBy(rows, (row) => row.user_id)
   }
 
   private async readGroup(
