@@ -50,6 +50,9 @@ export interface AttemptOutcome {
   lacks?: string
 }
 
+/** What is known of an attempt without an answer. */
+export const unanswered = { ok: false, httpStatus: null, retryAfterMs: null, acceptsGzip: false }
+
 const statusHints: Readonly<Record<number, string>> = {
   400: 'the receiver found the request malformed',
   401: "the receiver does not take the user's receiver key: bring it up to date with `leadpush users import`",
@@ -154,14 +157,5 @@ export async function sendAttempt(
   }
   const error = describeNoAnswer(outcome, target)
   const lacks = outcome.sent ? undefined : findShortage(outcome.code)
-  return {
-    ...(lacks !== undefined && { lacks }),
-    ok: false,
-    maybeArrived: outcome.sent,
-    httpStatus: null,
-    error,
-    durationMs,
-    retryAfterMs: null,
-    acceptsGzip: false,
-  }
+  return { ...(lacks !== undefined && { lacks }), ...unanswered, maybeArrived: outcome.sent, error, durationMs }
 }

@@ -44,22 +44,8 @@ type ToldDelivery = Omit<DeliveryLine, 'type' | 'user' | keyof ToldState> & { em
 export function toDeliveryLine(delivery: ToldDelivery, state: ToldState): DeliveryLine {
   const { email: user, kind, idempotencyKey, period, part, parts, queries, leads, bytes } = delivery
   const { status, attempts, httpStatus, error } = state
-  return {
-    type: 'delivery',
-    user,
-    kind,
-    idempotencyKey,
-    period,
-    part,
-    parts,
-    queries,
-    leads,
-    bytes,
-    status,
-    attempts,
-    httpStatus,
-    error,
-  }
+  const facts = { user, kind, idempotencyKey, period, part, parts, queries, leads, bytes }
+  return { type: 'delivery', ...facts, status, attempts, httpStatus, error }
 }
 
 /** Adds up the lines of a push. */

@@ -1,5 +1,5 @@
 /** Makes a recorded attempt: opens its receiver key, builds its body, sends it, and passes on the outcome. */
-import type { AttemptOutcome } from '../../deliveries/attempt.ts'
+import { type AttemptOutcome, unanswered } from '../../deliveries/attempt.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
 import { isAtHand } from '../../leads/lead-store.ts'
 import { receiverKeyOf } from '../../secrets/cipher.ts'
@@ -9,14 +9,11 @@ import type { LoopContext } from './loop-context.ts'
 
 /** The stored key of the user is damaged: nothing was sent. */
 const damagedKey: AttemptOutcome = {
-  ok: false,
+  ...unanswered,
   maybeArrived: false,
-  httpStatus: null,
   error:
     "the stored receiver key cannot be decrypted, since it was changed: bring the user's key in again with `leadpush users import`",
   durationMs: 0,
-  retryAfterMs: null,
-  acceptsGzip: false,
 }
 
 /**

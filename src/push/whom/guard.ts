@@ -47,14 +47,9 @@ type Fall = Pick<WeekHold & { by: 'week' }, 'fell' | 'listings' | 'filledFields'
 function judgeVolume({ listings, filledFields }: ImportVolume, before: readonly ImportVolume[]): Fall | undefined {
   const listingsBefore = median(before.map((week) => week.listings))
   if (listingsBefore === undefined || listingsBefore < comparedListingsMin) return undefined
-  const fieldsBefore = median(before.flatMap((week) => week.filledFields ?? []))
+  const fieldsBefore = median(before.flatMap((week) => week.filledFields ?? [])) ?? 0
   if (listings * weekFall <= listingsBefore) return { fell: 'listings', listings, filledFields, before: listingsBefore }
-  if (
-    filledFields !== null &&
-    fieldsBefore !== undefined &&
-    fieldsBefore > 0 &&
-    filledFields * weekFall <= fieldsBefore
-  )
+  if (filledFields !== null && fieldsBefore > 0 && filledFields * weekFall <= fieldsBefore)
     return { fell: 'filledFields', listings, filledFields, before: fieldsBefore }
   return undefined
 }
