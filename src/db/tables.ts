@@ -190,6 +190,8 @@ export interface Tables {
     tries: Defaulted<number>
     next_at: Generated<Date>
     second_at: Date | null
+    well_at: Date | null
+    well_by: number | null
     paused_until: Date | null
     rate: number | null
     rate_at: Date | null

@@ -15,7 +15,7 @@ export interface Ledger extends Leases {
   readonly runs: RunStore
   readonly users: UserStore
   readonly attempts: AttemptStore
-  receiver(receiverUrl: string): ReceiverStore
+  receiver(receiverUrl: string, runId: number): ReceiverStore
   /** `findServer`: the server that a push reads from, as its worker knows it. `onErasure`: it waits for an erasure. */
   planner(live: Live, findServer: () => string, onErasure: () => void): PlanSource
 }
@@ -32,6 +32,8 @@ export interface Known {
   /** Null: no trouble of the receiver is known. */
   trouble: KnownTrouble | null
   pace: KnownPace
+  /** How long ago another run had the last success that was told; null: none was. */
+  wellMs: number | null
   /** Whether it takes compressed deliveries, or has refused one lately; null: it has said neither. */
   gzip: 'takes' | 'refused' | null
 }
@@ -42,6 +44,7 @@ export type ReceiverNews =
   /** Reserves the try that follows `tries` others of this trouble. */
   | { says: 'try'; trouble: Trouble; tries: number; kind: AttemptKind }
   | ({ says: 'pace' } & KnownPace)
+  | { says: 'success'; agoMs: number }
   /** The refusal of any process outlives other answers. */
   | { says: 'gzip'; takes: boolean }
 

@@ -54,7 +54,7 @@ class PushRun {
     const reporter: PushReporter = { ...context.reporter, line: (line, hold) => this.tell(line, hold) }
     const { ledger } = context
     const ofReceiver = { heeds: scope.heedsReceiver, accepts: accept, tellsAgain: scope.command !== 'resume' }
-    const row = ledger.receiver(settings.receiverUrl)
+    const row = ledger.receiver(settings.receiverUrl, run.id)
     const receiver = new Receiver({ row, wire, clock, settings, reporter, ...ofReceiver })
     const { timeZone, guard } = settings
     const { id: runId, ...ofRun } = run

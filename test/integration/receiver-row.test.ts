@@ -16,7 +16,7 @@ import { collectingReporter } from '../support/push-reporter.ts'
 
 const url = 'https://receiver.example/'
 async function begin(db: Database) {
-  const row = databaseReceiver(db, url)
+  const row = databaseReceiver(db, url, 1)
   await row.begin(false)
   return row
 }
@@ -36,6 +36,9 @@ const receiverOf = (row: ReceiverStore, notes: string[] = []) =>
     settings: { outageMs: 60_000, compress: 'off', ratePerSecond: undefined, retryDelayMs: 0 },
     ...{ heeds: true, accepts: false, tellsAgain: true },
   })
+
+const note = (receiver: Receiver, httpStatus: number, drawn = true) =>
+  receiver.note({ attempt: 1 } as RecordedAttempt, { httpStatus, error: '', durationMs: 1 } as AttemptOutcome, drawn)
 
 // A process that had not heard of the 415 removed it from the row: all went on compressing.
 test('an Accept-Encoding counts for nothing for a day after any process got a 415', async (t) => {
@@ -64,10 +67,71 @@ test('a shorter pause that another process was asked for takes nothing from a lo
   assert.ok((await pause(250_000)) > 200_000)
 })
 
+test('a run reads the last success that another run has told of, never its own, and none of the future', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  await begin(db)
+  const of = (runId: number) => databaseReceiver(db, url, runId)
+  const read = async () => await Promise.all([1, 2].map(async (runId) => (await of(runId).read()).wellMs))
+  const isAbout = (wellMs: number | null | undefined, ms: number) => assert.ok(wellMs != null && wellMs >= ms && wellMs < ms + 60_000)
+  assert.deepEqual(await read(), [null, null])
+  assert.equal(await of(1).tell({ says: 'success', agoMs: 200_000 }), true)
+  const [own, ofAnother] = await read()
+  assert.equal(own, null)
+  isAbout(ofAnother, 200_000)
+  // an earlier one is no news
+  assert.equal(await of(2).tell({ says: 'success', agoMs: 500_000 }), false)
+  isAbout((await read())[1], 200_000)
+  assert.equal(await of(2).tell({ says: 'success', agoMs: 0 }), true)
+  isAbout((await read())[0], 0)
+  // a clock was wrong
+  await sql`update receivers set well_at = now() + interval '1 hour'`.execute(db)
+  assert.deepEqual(await read(), [null, null])
+  assert.equal(await of(1).tell({ says: 'success', agoMs: 0 }), true)
+}) // biome-ignore format: a line
+
+// One of three pushes met nobody but users whom the receiver refuses, and was held though the others had just served theirs.
+test('a push that is about to be held asks first whether another had a success meanwhile', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  const [one, other] = [1, 2].map((runId) => receiverOf(databaseReceiver(db, url, runId))) as [Receiver, Receiver]
+  for (const receiver of [one, other]) {
+    await receiver.begin(() => {})
+    receiver.pause()
+  }
+  for (let n = 0; n < 19; n++) await note(one, 401)
+  await note(other, 200)
+  await other.end(false)
+  await note(one, 401)
+  assert.equal(one.maySend(0), true)
+  for (let n = 0; n < 12; n++) await note(one, 401)
+  assert.equal(one.maySend(0), false)
+})
+
+test('a push that finds nobody to draw asks so too; a success is told once', async (t) => {
+  const { db } = await (await createDatabase(t)).open()
+  const told: string[] = []
+  const stored = databaseReceiver(db, url, 2)
+  const tell: ReceiverStore['tell'] = (news) => {
+    told.push(news.says)
+    return stored.tell(news)
+  }
+  const [one, other] = [receiverOf(databaseReceiver(db, url, 1)), receiverOf({ ...stored, tell })]
+  for (const receiver of [one, other]) {
+    await receiver.begin(() => {})
+    receiver.pause()
+  }
+  for (let n = 0; n < 30; n++) await note(one, 401, false)
+  await note(other, 200)
+  for (let n = 0; n < 2; n++) await other.look()
+  await one.noteNobodyToDraw()
+  assert.equal(one.maySend(0), true)
+  await other.end(false)
+  assert.deepEqual(told, ['success', 'pace'])
+})
+
 // On two connections the recovery overtook the trouble: the next look held a healthy run.
 test('the row has the news of a process in their order', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  const row = databaseReceiver(db, url)
+  const row = databaseReceiver(db, url, 1)
   const isLate = makeGate()
   const tell: ReceiverStore['tell'] = async (news) => {
     if (news.says === 'trouble') await isLate.opened
@@ -76,10 +140,7 @@ test('the row has the news of a process in their order', async (t) => {
   const receiver = receiverOf({ ...row, tell })
   await receiver.begin(() => {})
   receiver.pause()
-  const first = { attempt: 1 } as RecordedAttempt
-  const answer = (httpStatus: number) =>
-    receiver.note(first, { httpStatus, error: '', durationMs: 1 } as AttemptOutcome, true)
-  const telling = [...Array(20).fill(503), 200].map(answer)
+  const telling = [...Array(20).fill(503), 200].map((httpStatus) => note(receiver, httpStatus))
   // time for the recovery to overtake
   await row.read()
   isLate.open()
@@ -90,7 +151,7 @@ test('the row has the news of a process in their order', async (t) => {
 // A look at what others know, under way when the answer came, put the outage back: the push waited for a receiver that was well.
 test('an outage that an answer has ended is not learnt again from a look that began before', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  const stored = databaseReceiver(db, url)
+  const stored = databaseReceiver(db, url, 1)
   await stored.begin(false)
   await stored.tell(down)
   const isLate = makeGate()
@@ -98,8 +159,7 @@ test('an outage that an answer has ended is not learnt again from a look that be
   await receiver.begin(() => {})
   receiver.pause()
   const looking = receiver.look()
-  const outcome = { httpStatus: 200, error: null, durationMs: 1 } as AttemptOutcome
-  const noting = receiver.note({ attempt: 1 } as RecordedAttempt, outcome, true)
+  const noting = note(receiver, 200)
   isLate.open()
   await Promise.all([looking, noting])
   assert.deepEqual([receiver.maySend(0), (await stored.read()).trouble], [true, null])
@@ -108,20 +168,20 @@ test('an outage that an answer has ended is not learnt again from a look that be
 test('a process learns the finding of another at the same time, and says so', async (t) => {
   const { db } = await (await createDatabase(t)).open()
   const notes: string[] = []
-  const receiver = receiverOf(databaseReceiver(db, url), notes)
+  const receiver = receiverOf(databaseReceiver(db, url, 1), notes)
   await receiver.begin(() => {})
   receiver.pause()
-  await databaseReceiver(db, url).tell(down)
+  await databaseReceiver(db, url, 1).tell(down)
   await receiver.look()
   assert.deepEqual([notes, receiver.maySend(0)], [['The receiver is down, as another push found: waiting for it.'], false])
 }) // biome-ignore format: a list
 
 test('a push whose first attempts are all made learns what another found before it makes second ones', async (t) => {
   const { db } = await (await createDatabase(t)).open()
-  const receiver = receiverOf(databaseReceiver(db, url))
+  const receiver = receiverOf(databaseReceiver(db, url, 1))
   await receiver.begin(() => {})
   receiver.pause()
-  await databaseReceiver(db, url).tell(down)
+  await databaseReceiver(db, url, 1).tell(down)
   assert.deepEqual([receiver.maySend(0), await receiver.noteNoFirstsLeft(), receiver.maySend(0)], [true, true, false])
 })
 
@@ -130,7 +190,7 @@ test('a try is one process’s; one that is taken back is there for the next', a
   const row = await begin(db)
   const troubleOf = async () => (await row.read()).trouble
   await row.tell(down)
-  const taken = await Promise.all([1, 2, 3].map(() => databaseReceiver(db, url).tell({ ...first, tries: 0 })))
+  const taken = await Promise.all([1, 2, 3].map(() => databaseReceiver(db, url, 1).tell({ ...first, tries: 0 })))
   assert.deepEqual(taken.sort(), [false, false, true])
   assert.ok(((await troubleOf())?.nextMs ?? 0) > 10_000)
   const seconds = [await row.tell({ ...second, tries: 1 }), await row.tell({ ...second, tries: 2 }), await row.tell({ ...first, tries: 2 })]
@@ -142,7 +202,7 @@ test('a try is one process’s; one that is taken back is there for the next', a
   await row.tell({ ...second, says: 'taken back', tries: 4 })
   assert.deepEqual(await troubleOf(), { trouble: { is: 'down' }, tries: 3, nextMs: 0, secondMs: 0 })
   assert.equal(await row.tell({ ...second, tries: 3 }), true)
-  assert.equal((await databaseReceiver(db, `${url}other`).read()).trouble, null)
+  assert.equal((await databaseReceiver(db, `${url}other`, 1).read()).trouble, null)
   await row.tell({ says: 'well' })
   assert.deepEqual([await troubleOf(), await row.tell({ ...first, tries: 4 })], [null, false])
 }) // biome-ignore format: a table
@@ -166,7 +226,7 @@ test('a try holds for a process whose look began before it', async (t) => {
   await db.transaction().execute(async (early) => {
     await sql`select now()`.execute(early)
     assert.equal(await row.tell({ ...second, trouble: refuses(403), tries: 0 }), true)
-    const known = (await databaseReceiver(early, url).read()).trouble
+    const known = (await databaseReceiver(early, url, 1).read()).trouble
     assert.ok((known?.nextMs ?? 0) > 3_500_000 && (known?.secondMs ?? 0) > 3_500_000, JSON.stringify(known))
   })
 })

@@ -421,7 +421,7 @@ test('a preview lists the hold of the push, and the report shows it', async (t) 
 // The push slept 250 ms for ever, and the next push was held for an hour by a try that nobody had made.
 test('a try whose user is gone by then is taken back, and the push ends', async (t) => {
   const house = await build(t, { users: users(1) })
-  const row = databaseReceiver(house.db, house.receiver.url)
+  const row = databaseReceiver(house.db, house.receiver.url, 1)
   await row.begin(true)
   await row.tell({ says: 'trouble', trouble: refuses(401), inARow: 20, error: '' })
   await sql`

@@ -489,14 +489,16 @@ const attemptsOf: Choice = (hand) => {
 }
 
 const receiversOf: Choice = ({ random }) => {
-  const url = random.one(receiverUrls)
+  const [url, runId] = [random.one(receiverUrls), random.from(1, 2)]
   switch (random.from(0, 6)) {
     case 0: {
       const isOnlyOne = random.chance(0.5)
-      return answer('receiver.begin', { url, isOnlyOne }, ({ ledger }) => ledger.receiver(url).begin(isOnlyOne))
+      return answer('receiver.begin', { url, runId, isOnlyOne }, ({ ledger }) =>
+        ledger.receiver(url, runId).begin(isOnlyOne),
+      )
     }
     case 1:
-      return answer('receiver.read', url, ({ ledger }) => ledger.receiver(url).read())
+      return answer('receiver.read', { url, runId }, ({ ledger }) => ledger.receiver(url, runId).read())
     default: {
       const trouble = random.one<Trouble>([
         { is: 'down' },
@@ -512,9 +514,10 @@ const receiversOf: Choice = ({ random }) => {
         { says: 'try', ...given },
         { says: 'taken back', ...given },
         { says: 'pace', ...pace },
+        { says: 'success', agoMs: random.one([0, 30_000]) },
         { says: 'gzip', takes: random.chance(0.6) },
       ] as const)
-      return answer('receiver.tell', { url, news }, ({ ledger }) => ledger.receiver(url).tell(news))
+      return answer('receiver.tell', { url, runId, news }, ({ ledger }) => ledger.receiver(url, runId).tell(news))
     }
   }
 }

@@ -804,11 +804,11 @@ export class LedgerModel {
     return this.state.receivers.get(url)
   }
 
-  readReceiver(url: string): Known {
+  readReceiver(url: string, runId: number): Known {
     const { now } = this
     const row = this.receiver(url)
-    if (row === undefined) return { trouble: null, pace: { pausedMs: 0, allowedRate: null }, gzip: null }
-    const { trouble, tries, nextAt, secondAt, pausedUntil, rate, rateAt } = row
+    if (row === undefined) return { trouble: null, pace: { pausedMs: 0, allowedRate: null }, wellMs: null, gzip: null }
+    const { trouble, tries, nextAt, secondAt, pausedUntil, wellAt, wellBy, rate, rateAt } = row
     // a time too far ahead comes from a wrong clock
     const until = (time: number | null, max: number) =>
       time !== null && time >= now && time <= now + max ? time - now : 0
@@ -822,17 +822,20 @@ export class LedgerModel {
         secondMs: until(secondAt && secondAt + troubleRules[trouble.is].secondMs, troubleRules[trouble.is].secondMs),
       },
       pace: { pausedMs: until(pausedUntil, retryAfterMsMax), allowedRate: isKnown ? rate : null },
+      wellMs: wellAt !== null && wellBy !== runId && wellAt <= now ? now - wellAt : null,
       gzip: isRefused ? 'refused' : row.takesGzip ? 'takes' : null,
     }
   }
 
-  beginReceiver(url: string, isOnlyOne: boolean): Known {
+  beginReceiver(url: string, runId: number, isOnlyOne: boolean): Known {
     const { receivers } = this.state
     if (!receivers.has(url)) {
       const none = {
         trouble: null,
         troubleSince: null,
         secondAt: null,
+        wellAt: null,
+        wellBy: null,
         pausedUntil: null,
         rate: null,
         rateAt: null,
@@ -842,18 +845,18 @@ export class LedgerModel {
     if (isOnlyOne)
       for (const [other, row] of receivers)
         if (other !== url && row.trouble !== null) Object.assign(row, { trouble: null, troubleSince: null })
-    return this.readReceiver(url)
+    return this.readReceiver(url, runId)
   }
 
-  tellReceiver(url: string, news: ReceiverNews): boolean {
+  tellReceiver(url: string, runId: number, news: ReceiverNews): boolean {
     const row = this.receiver(url)
-    const change = row && this.changeOf(row, news)
+    const change = row && this.changeOf(row, runId, news)
     if (change) Object.assign(row, change)
     return change !== undefined
   }
 
   /** Undefined: the row says otherwise by now. */
-  private changeOf(row: ReceiverRow, news: ReceiverNews): Partial<ReceiverRow> | undefined {
+  private changeOf(row: ReceiverRow, runId: number, news: ReceiverNews): Partial<ReceiverRow> | undefined {
     const { now } = this
     const { trouble, tries, secondAt } = row
     const isOfAnother = (news: ReceiverNews & { says: 'try' | 'taken back' }) =>
@@ -879,6 +882,11 @@ export class LedgerModel {
       case 'pace': {
         const until = row.pausedUntil !== null && row.pausedUntil <= now + retryAfterMsMax ? row.pausedUntil : 0
         return { pausedUntil: Math.max(now + news.pausedMs, until), rate: news.allowedRate, rateAt: now }
+      }
+      case 'success': {
+        const wellAt = now - news.agoMs
+        const isKnown = row.wellAt !== null && row.wellAt <= now && row.wellAt >= wellAt
+        return isKnown ? undefined : { wellAt, wellBy: runId }
       }
       case 'gzip': {
         // a refusal outlives what other answers say

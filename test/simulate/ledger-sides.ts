@@ -243,7 +243,7 @@ export class DatabaseSide implements Side {
     const urlOf = new Map(this.urls.map((url) => [hashReceiver(url).toString('hex'), url]))
     const receivers = await find(
       sql`encode(url_sha256, 'hex') as url, ${ms('trouble_since')} as "troubleSince",  case when trouble is not null then json_strip_nulls(json_build_object('is', trouble, 'status', refused_status)) end as trouble, tries,
-        ${ms('next_at')} as "nextAt", ${ms('second_at')} as "secondAt", ${ms('paused_until')} as "pausedUntil", rate,
+        ${ms('next_at')} as "nextAt", ${ms('second_at')} as "secondAt", ${ms('well_at')} as "wellAt", well_by as "wellBy", ${ms('paused_until')} as "pausedUntil", rate,
         ${ms('rate_at')} as "rateAt", takes_gzip as "takesGzip", ${ms('refused_gzip_at')} as "refusedGzipAt" from receivers`,
     )
     return {

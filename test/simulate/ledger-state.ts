@@ -98,6 +98,8 @@ export interface ReceiverRow {
   tries: number
   nextAt: number
   secondAt: number | null
+  wellAt: number | null
+  wellBy: number | null
   pausedUntil: number | null
   rate: number | null
   rateAt: number | null

@@ -2,7 +2,15 @@
 import { countBodyBytes } from '../../src/deliveries/body.ts'
 import type { LeadInBody, LeadWithJson } from '../../src/leads/lead-store.ts'
 import type { UserPlan } from '../../src/push/database/planner.ts'
-import type { AttemptStore, Ledger, PlanSource, ReceiverStore, RunStore, UserStore } from '../../src/push/ledger.ts'
+import type {
+  AttemptStore,
+  Ledger,
+  PlanSource,
+  ReceiverNews,
+  ReceiverStore,
+  RunStore,
+  UserStore,
+} from '../../src/push/ledger.ts'
 import type { UserToServe } from '../../src/push/whom/pass.ts'
 import { markQueries, serialiseQuery } from '../../src/users/query.ts'
 import type { LedgerModel, Listed } from './ledger-model.ts'
@@ -81,10 +89,12 @@ export function modelLedger(model: LedgerModel, way: Way): Ledger {
     recordDue: (look) => once('recordDue', () => model.recordDue(look)),
     findUnheard: (...of) => once('findUnheard', () => model.findUnheard(...of)),
   }
-  const receiver = (url: string): ReceiverStore => ({
-    begin: (isOnlyOne) => surely('beginReceiver', () => model.beginReceiver(url, isOnlyOne)),
-    tell: (news) => surely(news.says === 'try' ? 'takeTry' : 'tellReceiver', () => model.tellReceiver(url, news)),
-    read: () => once('readReceiver', () => model.readReceiver(url)),
+  const nameOf = ({ says }: ReceiverNews) =>
+    says === 'try' ? 'takeTry' : says === 'taken back' ? 'giveTryBack' : 'tellReceiver'
+  const receiver = (url: string, runId: number): ReceiverStore => ({
+    begin: (isOnlyOne) => surely('beginReceiver', () => model.beginReceiver(url, runId, isOnlyOne)),
+    tell: (news) => surely(nameOf(news), () => model.tellReceiver(url, runId, news)),
+    read: () => once('readReceiver', () => model.readReceiver(url, runId)),
   })
   return {
     runs,

@@ -55,8 +55,8 @@ export class SimulatedProcess {
   owedAtEnd: { id: number; owedAt: number }[] = []
   /** The database has recorded the end of its run. */
   hasRecordedEnd = false
-  /** Tries that may have been granted: the answers were lost. */
-  unheardTries = 0
+  /** Tries that may have been granted, and were not made: the answer was lost, or another process had a try by then. */
+  unmadeTries = 0
   /** The receiver counted as in trouble when it began. */
   readonly foundTrouble: boolean
   /** When it began, and when it had ended. */
@@ -235,7 +235,7 @@ export class SimulatedProcess {
           }
           if (name === 'end') this.hasRecordedEnd = answer as boolean
           if (name === 'start') this.runId = (answer as { id: number }).id
-          if (what === 'lost' && name === 'takeTry') this.unheardTries++
+          if (name === 'takeTry' ? what === 'lost' : name === 'giveTryBack' && !answer) this.unmadeTries++
           if (what === 'lost') fail()
           else if (random.chance(0.7)) this.deliver(() => resolve(answer))
           else this.after(3 * random.next(), () => resolve(answer))

@@ -177,12 +177,21 @@ function signOf({ told, gzip }: OnWire): Sign {
 const inOrderTold = (attempts: readonly OnWire[]) =>
   attempts.filter(({ toldMs }) => toldMs !== undefined).sort((a, b) => (a.toldMs as number) - (b.toldMs as number))
 
+const isTaken = (told: OnWire['told']) => told?.kind === 'answer' && told.status < 300 && !told.contentType
+
 /** Until another answer at most 20 first attempts; in an outage one attempt at a time. */
 function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void {
   const { byPush, outcome } = facts
   const { nth, settings } = process
   const own = byPush.get(nth) ?? []
   const told = inOrderTold(own)
+  // a success of another push is an answer of another kind too; it counts from when the statements arrive that tell and read it
+  const ofStatementsMs = 15
+  const isWellElsewhere = (atMs: number) =>
+    outcome.receiver.attempts.some(
+      ({ push, told: answer, toldMs = Infinity }) =>
+        push !== nth && isTaken(answer) && toldMs + ofStatementsMs > (told[0]?.toldMs ?? Infinity) && toldMs < atMs,
+    )
   let begun = 0
   for (const attempt of own) {
     const known = told.filter(({ toldMs }) => (toldMs as number) < attempt.atMs).map(signOf)
@@ -197,7 +206,7 @@ function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void 
     // then tries come one by one
     if (kind?.is === 'down' && known.length >= alikeInARow) break
     if (attempt.nth === 1) begun++
-    if (begun > alikeInARow) {
+    if (begun > alikeInARow && !isWellElsewhere(attempt.atMs)) {
       say(`push ${nth} makes ${begun} first attempts before another answer`)
       return
     }
@@ -322,8 +331,10 @@ function checkPunctuality(
  */
 function checkKnownTrouble({ byPush, isSmooth, outcome }: Facts, say: Say): void {
   const [{ manner } = {}, ...later] = outcome.scenario.receiver
-  // one that answers now so, now so may be well for the next push too
-  if (later.length > 0 || manner?.is === 'plain alone' || manner?.is === 'mixed' || !isSmooth) return
+  const { timeoutMs = Number.POSITIVE_INFINITY } = outcome.scenario.settings
+  // one that answers now so, now so may be well for the next push too, as one that answers now in time, now too late
+  const isLateAtTimes = manner && manner.latencyMs < 2 * timeoutMs && timeoutMs < 2 * manner.latencyMs
+  if (later.length > 0 || manner?.is === 'plain alone' || manner?.is === 'mixed' || isLateAtTimes || !isSmooth) return
   const some = outcome.processes.slice(0, outcome.pushes)
   const finder = some.find(
     ({ end, lines, notes }) =>
@@ -348,8 +359,8 @@ function checkTries({ outcome, isSmooth }: Facts, say: Say): void {
   const after = outcome.receiver.attempts.filter(({ atMs, push }) => push < outcome.pushes && atMs >= since)
   const made = after.length
   const dead = outcome.processes.filter(({ end }) => end?.is !== 'ended').length
-  const unheard = outcome.processes.reduce((sum, { unheardTries }) => sum + unheardTries, 0)
-  if (row.tries > made + dead + unheard) say(`of ${row.tries} tries ${made} were made`)
+  const unmade = outcome.processes.reduce((sum, { unmadeTries }) => sum + unmadeTries, 0)
+  if (row.tries > made + dead + unmade) say(`of ${row.tries} tries ${made} were made`)
   // by then all processes know of the trouble, and make what they were granted, but for one whose try had another answer before
   const knownMs = since + outageLookMs + 100
   const goesOn = ({ notes }: SimulatedProcess) => notes.some((note) => note.includes('came, so other second attempts'))

@@ -1,5 +1,6 @@
 /** Scenarios that once broke a promise, by what went wrong in them. */
-import type { Scenario } from './scenario.ts'
+import type { Manner, Scenario } from './scenario.ts'
+import type { Whom } from './themes.ts'
 
 const all = { what: 'all', force: false } as const
 const settings: Scenario['settings'] = {
@@ -11,10 +12,11 @@ const unguarded: Scenario['settings'] = {
   ...settings,
   ...{ retryDelayMs: 5_000, outageMs: 60_000, leaseMs: 20_000, guard: 'off' },
 }
-const refusesPlace = (place: string | string[], status: number, latencyMs: number): Scenario['receiver'] => {
-  const manner = { is: 'fails for', whom: { by: 'place', places: [place].flat() }, how: { is: 'status', status, latencyMs }, latencyMs } as const
-  return [{ atMs: 0, manner }]
-} // biome-ignore format: short
+const failsFor = (whom: Whom, how: Manner): Scenario['receiver'] => {
+  return [{ atMs: 0, manner: { is: 'fails for', whom, how, latencyMs: how.latencyMs } }]
+}
+const refusesPlace = (place: string | string[], status: number, latencyMs: number) =>
+  failsFor({ by: 'place', places: [place].flat() }, { is: 'status', status, latencyMs })
 const users = (count: number) => Array.from({ length: count }, () => ({ places: ['10001'], subscribed: true }))
 /** By the last digit of each one's place, `-` for none. */
 const usersIn = (digits: string, unsubscribed: readonly number[]) =>
@@ -56,6 +58,54 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     pushes: [21, 3, 17].map((atMs) => ({ ...all, atMs })),
     events: [],
   },
+  'of three pushes one meets nobody but users for whom the receiver fails: those behind them are served, though the others have ended':
+    {
+      seed: 411_023_523,
+      users: usersIn(
+        '7 2 2 3 7 5 5 5 5 2 4 8 2 7 3 7 1 7 5 6 5 4 2 2 6 6 8 4 6 5 7 6 4 8 6 6 1 1 2 4 5 6 6 5 6 6 8 1 3 5 1 1 1 1 2 6 2 6 2 - 4 4',
+        [27, 38, 61],
+      ),
+      listings: [],
+      settings: { ...unguarded, concurrency: 16, retryDelayMs: 0, outageMs: 600_000, leaseMs: 9_000 },
+      receiver: failsFor({ by: 'order', end: 'first', count: 32 }, { is: 'page', latencyMs: 15 }),
+      pushes: [12, 3, 7].map((atMs) => ({ ...all, atMs })),
+      events: [],
+    },
+  'of two pushes one meets nobody but users whom the receiver refuses: those behind them are served, while the other waits':
+    {
+      seed: 500_801_527,
+      users: usersIn(
+        '5 2 5 - 3 4 2 7 4 5 6 8 4 8 2 2 7 6 8 7 5 8 3 3 4 6 4 2 6 4 3 4 7 1 5 4 4 4 5 2 7 7 5 6 5 3 8 4 5 3 5 1 1 5 5 3 5 5 2 3 2 3 - 2 5 2 3 2 1 2 1 7 8 5 8 6 7 8 3 3 5 6 6 8 4 4 5 1 - 8 7 2 3 8 7 4 4 5 5 2 4 1',
+        [2, 3, 4, 24, 35, 40, 44, 83, 87, 90, 93, 96],
+      ),
+      listings: ['10005', '10005', '10008', '10003', '10008', '10005', '10003'],
+      settings: { ...unguarded, concurrency: 64 },
+      receiver: failsFor({ by: 'size', leadsMin: 2 }, { is: 'status', status: 404, latencyMs: 14 }),
+      pushes: [4, 15].map((atMs) => ({ ...all, atMs })),
+      events: [],
+    },
+  'a push that asks whether others had a success begins no 21st first attempt meanwhile': {
+    seed: 810_001_730,
+    users: usersIn(
+      '1 3 3 2 1 2 - 3 - 2 1 2 2 3 2 3 1 2 3 3 2 1 2 3 1 3 3 2 2 2 1 1 1 1 1 1 1 3 3 2 3 2 2 2 2 2 3',
+      [28, 44],
+    ),
+    listings: ['10001', '10002', '10003'],
+    settings: { ...unguarded, concurrency: 16, retryDelayMs: 1_000, outageMs: 600_000, compress: 'off' },
+    receiver: failsFor({ by: 'size', leadsMin: 1 }, { is: 'status', status: 413, latencyMs: 75 }),
+    pushes: [16, 5, 1].map((atMs) => ({ ...all, atMs })),
+    events: [],
+  },
+  'a push whose last attempt was recorded while it still asked whether others had a success does not sleep past its end':
+    {
+      seed: 720_002_391,
+      users: usersIn(`${'1 '.repeat(48)}2 2 2 2 2 2`, []),
+      listings: ['10002'],
+      settings: { ...unguarded, concurrency: 16, outageMs: 12_000, compress: 'off', leaseMs: 60_000 },
+      receiver: refusesPlace('10002', 401, 49),
+      pushes: [18, 28, 27, 44].map((atMs) => ({ ...all, atMs })),
+      events: [],
+    },
   'a forced run whose beginning got no answer, and which was frozen then, goes on with the scope that was open': {
     seed: 1,
     users: users(1),

@@ -64,9 +64,11 @@ const keyOf = ({ now, health, ...world }: World) => {
     secondAt: clip(health.secondAt - now),
     tries: Math.min(health.tries, 2),
     since: health.trouble.is === 'refuses' ? 0 : clip(rules.patienceMs - (now - health.since)),
+    heard: { ...health.heard, alikeSince: 0 },
   }
   const asked = health.is === 'open' && {
     askedAt: health.askedAt === undefined ? undefined : clip(rules.patienceMs - (now - health.askedAt)),
+    alikeSince: 0,
     // where one more makes no difference yet
     suspicions: Math.floor(Math.log2(1 + health.suspicions)),
   }
@@ -104,8 +106,8 @@ function feel(world: World, event: Event): World {
     check(isProven, `${name} is recorded, and is not proven`)
   }
   const row = write?.says === 'well' ? 'well' : write?.says === 'trouble' ? write.trouble.is : world.row
-  // what others tell is no answer
-  const isFound = isTrouble(health) && event.is !== 'row'
+  // what others find is no answer, but what they get is one
+  const isFound = (isTrouble(health) && event.is !== 'row') || (event.is === 'others well' && health !== world.health)
   return { ...world, health, row, alikeFirsts: isFound ? undefined : world.alikeFirsts }
 }
 
@@ -233,6 +235,7 @@ function suffer(world: World, signs: readonly Sign[]): World[] {
     const says = trouble?.is ?? 'well'
     return feel({ ...world, others: others - 1, row: says }, { is: 'row', known, begins: false })
   }
+  if (others > 0) found.push(feel({ ...world, others: others - 1 }, { is: 'others well', at: world.now + 1 }))
   if (others > 0 && row !== 'well' && isTrouble(health)) {
     found.push(learnt(undefined, 0))
     if (health.is === 'trouble') found.push(learnt(health.trouble, health.tries + 1))

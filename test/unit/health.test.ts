@@ -13,7 +13,15 @@ import {
   refusalTryMs,
 } from '../../src/base/limits.ts'
 import { packageRoot } from '../../src/base/package-root.ts'
-import { drawsOnly, type Health, type Rules, regardless, step, unproven } from '../../src/push/receiver/health.ts'
+import {
+  drawsOnly,
+  type Event,
+  type Health,
+  type Rules,
+  regardless,
+  step,
+  unproven,
+} from '../../src/push/receiver/health.ts'
 import { ask } from '../../src/push/receiver/permission.ts'
 import { type Sign, signOf, type Trouble, troubleRules } from '../../src/push/receiver/trouble.ts'
 import { allSigns, walkHealth } from '../support/walk-health.ts'
@@ -316,6 +324,41 @@ test('a push that hears of a refusal only draws users, as after attempts of its 
   assert.deepEqual(go(learn(noneToDraw(after(times(10, 401)))), 1), [9, 0])
   // but for one that stood alone: second attempts after it showed nothing of another refusal
   assert.equal(after([{ second: 403 }], learn(allMade(after([403])))).is, 'open')
+}) // biome-ignore format: a table
+
+// Of three pushes one met nobody but users whom the receiver refuses, and was held: the others had just served theirs, and had ended.
+test('a success of another run since attempts began to end alike shows trouble of some users: as many more are drawn', () => {
+  const known = { trouble: refuses(401), tries: 0, nextMs: 0, secondMs: 0 }
+  const hear = (from: Health, at: number, now = 9) => step(from, { is: 'others well', at }, now, rules).health
+  for (const what of [503, 401, 'empty'] as const)
+    for (const [from, left] of [[unproven, 12], [after([200]), 15]] as const) {
+      const nearly = after(times(19, what), from)
+      for (const health of [nearly, noneToDraw(nearly)]) {
+        // what came before they did shows nothing
+        assert.equal(hear(health, 0), health)
+        const heard = hear(health, 1)
+        assert.deepEqual([nameOf(heard), go(heard), drawsOnly(heard, rules)], [nameOf(from) === 'unproven' ? 'unproven' : 'doubted', [2, 0], true])
+        assert.deepEqual([after(times(left - 1, what), heard).is, after(times(left, what), heard).is !== 'open'], ['open', true])
+        // nor does the same success once more
+        assert.equal(hear(heard, 9), heard)
+        assert.deepEqual(go(after([200], heard)), [all, all])
+      }
+      // early ones count no more
+      const early = times(100, { is: 'outcome', attempt: 1, sign: sign(what) } as const).reduce<Health>((health, event) => step(health, event, 0, rules).health, from)
+      assert.equal(noneToDraw(hear(early, 1)).is, 'open')
+    }
+  const few = after([401, 401])
+  assert.deepEqual([go(hear(few, 1)), go(few)], [[6, 0], [6, 0]])
+  assert.deepEqual([unproven, after([200])].map((health) => hear(health, 1) === health), [true, true])
+  // what others have told of a refusal, too
+  const told = step(after([200]), { is: 'row', known, begins: false }, 5, rules).health
+  // nor does what came before, if others told of a trouble in between
+  const asks = { trouble: { is: 'asks' }, tries: 0, nextMs: 0, secondMs: 0 } as const
+  const at7 = (health: Health, event: Event) => step(health, event, 7, rules).health
+  const is403 = { is: 'outcome', attempt: 1, sign: sign(403) } as const
+  const back = at7(at7(at7(unproven, is403), { is: 'row', known: asks, begins: false }), is403)
+  assert.deepEqual([nameOf(back), hear(back, 7) === back, hear(back, 8) === back], ['unproven', true, false])
+  assert.deepEqual([hear(told, 5) === told, go(after(times(14, 401), hear(after(times(14, 401), told), 6)))], [true, [1, 0]])
 }) // biome-ignore format: a table
 
 test('a try that is taken back is there for the next', () => {

@@ -118,7 +118,7 @@ async function start({ clock, users, concurrency, gate = () => undefined, take, 
   const run = { id: runId, ...started }
   const { signal: stop } = new AbortController()
   const receiver = new Receiver({
-    row: ledger.receiver('http://receiver.example'),
+    row: ledger.receiver('http://receiver.example', 1),
     ...{ wire, clock, reporter, heeds: false, accepts: false, tellsAgain: false },
     settings: {
       outageMs: 0,

@@ -45,7 +45,7 @@ export class PushLoop {
   private shortages = 0
   private plannedAll = false
   private isPlanning = false
-  private onWire = 0
+  private readonly onWire = new Set<RecordedAttempt>()
   private paceTimer: Timer | undefined
   private end: LoopEnd | undefined
   private failure: unknown
@@ -101,12 +101,12 @@ export class PushLoop {
 
   /** Attempts under way are finished and recorded, unless the database stays away: then they count as lost. */
   private async finish(): Promise<void> {
-    while (this.onWire > 0 || this.attempts.ending > 0) {
+    while (this.onWire.size > 0 || this.attempts.ending > 0) {
       try {
         await this.wait(1_000)
       } catch (error) {
         this.fail(error)
-        if (this.onWire === 0) break
+        if (this.onWire.size === 0) break
         await this.sleeper.sleep(1_000)
       }
     }
@@ -168,12 +168,13 @@ export class PushLoop {
     if (!this.receiver.maySend(0)) await this.attempts.takeBack()
     else if (this.receiver.drawsOnly) await this.attempts.takeBack(this.attempts.takeOut(this.isDrawn))
     // whoever was taken by another process, or was taken back
-    for (const key of this.drawnKeys) if (!this.attempts.has(key)) this.drawnKeys.delete(key)
+    for (const key of this.drawnKeys) if (!this.attempts.has(key) && !this.isOnWire(key)) this.drawnKeys.delete(key)
     const permission = await this.receiver.ask({ open: this.open, drawn: this.drawnKeys.size })
     if (permission.is !== 'wait' || !this.isIdle) return permission
     return await this.receiver.ask({ open: 0, next: await this.findNext() })
   }
 
+  private readonly isOnWire = (key: string) => [...this.onWire].some(({ idempotencyKey }) => idempotencyKey === key)
   private readonly isDrawn = ({ idempotencyKey }: RecordedAttempt) => this.drawnKeys.has(idempotencyKey)
 
   /** Draws users from all who are owed, and plans their pushes. Returns whether there are any. */
@@ -206,7 +207,7 @@ export class PushLoop {
 
   /** Attempts that are recorded or being made. */
   private get open(): number {
-    return this.attempts.ready.length + this.onWire
+    return this.attempts.ready.length + this.onWire.size
   }
 
   /** Nothing is open, nor is an outcome on its way to the ledger. */
@@ -247,8 +248,7 @@ export class PushLoop {
     const room = next === undefined ? 0 : this.room(next, permission)
     if (next === 'due' && room > 0) await this.recordDue(room, only, permission)
     else if (next === 'planned' && room > 0) await this.beginPlanned(room)
-    else if (next !== undefined || attempts.unfinished > 0 || !this.plannedAll)
-      await this.wait(this.untilNextWork(only, pacedMs))
+    else if (next !== undefined || !this.isIdle || !this.plannedAll) await this.wait(this.untilNextWork(only, pacedMs))
     else await this.findEnd(only, pacedMs)
   }
 
@@ -340,10 +340,10 @@ export class PushLoop {
   /** Makes as many of the recorded attempts as may be under way. */
   private drain(): void {
     const { clock, slots } = this.context
-    while (!this.stopping && this.onWire < slots.atOnce) {
+    while (!this.stopping && this.onWire.size < slots.atOnce) {
       const { ready } = this.attempts
       const sendable = this.receiver.drawsOnly ? ready.filter(this.isDrawn) : ready
-      if (sendable.length === 0 || !this.receiver.maySend(this.onWire)) break
+      if (sendable.length === 0 || !this.receiver.maySend(this.onWire.size)) break
       const next = this.receiver.take(sendable)
       if (typeof next === 'number') {
         // an answer that came meanwhile may allow it sooner
@@ -352,7 +352,7 @@ export class PushLoop {
         break
       }
       this.attempts.take(next)
-      this.onWire++
+      this.onWire.add(next)
       // the next statement goes to the database first, which carries it out while these bodies are built
       clock.soon(() => void this.make(next))
     }
@@ -368,19 +368,19 @@ export class PushLoop {
       this.fail(error)
     }
     this.drawnKeys.delete(attempt.idempotencyKey)
-    this.onWire--
+    this.onWire.delete(attempt)
     this.drain()
   }
 
   /** This machine lacks what so many requests need: fewer go out at once; if it does not suffice for one, it is waited for. */
   private async noteShortage(lacks: string): Promise<void> {
     const { slots, reporter, clock } = this.context
-    const atOnce = Math.max(1, Math.min(slots.atOnce, this.onWire) >> 1)
+    const atOnce = Math.max(1, Math.min(slots.atOnce, this.onWire.size) >> 1)
     if (atOnce < slots.atOnce) {
       slots.atOnce = atOnce
       reporter.note(`This machine lacks ${lacks}: at most ${atOnce} requests at once from now on.`)
     }
-    if (this.onWire > 1) return
+    if (this.onWire.size > 1) return
     if (++this.shortages <= shortagesMax) return await pause(clock, shortageMs)
     reporter.note(`This machine still lacks ${lacks}: giving up; the other users stay owed.`)
     this.end = { is: 'gave up', why: { by: 'shortage' } }

@@ -11,6 +11,6 @@ export const databaseLedger = (db: Database): Ledger => ({
   runs: bind(db, runStatements),
   users: bind(db, userStatements),
   attempts: bind(db, attemptStatements),
-  receiver: (receiverUrl) => databaseReceiver(db, receiverUrl),
+  receiver: (...of) => databaseReceiver(db, ...of),
   planner: (...of) => new Planner(db, ...of),
 })

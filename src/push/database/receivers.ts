@@ -50,7 +50,7 @@ const until = (time: RawBuilder<unknown>, max: RawBuilder<unknown>) => {
 /** SQL: milliseconds until a second attempt may be made. */
 const secondMs = until(sql`(second_at + ${secondPause})`, secondPause)
 
-async function find(db: Database, id: Buffer): Promise<Known> {
+async function find(db: Database, id: Buffer, runId: number): Promise<Known> {
   const { rows } = await sql<Known>`
     select case when trouble is not null then json_build_object('trouble', ${troubleJson}, 'tries', tries,
         'nextMs', ${until(
@@ -59,10 +59,11 @@ async function find(db: Database, id: Buffer): Promise<Known> {
         )}, 'secondMs', ${secondMs}) end as trouble,
       json_build_object('pausedMs', ${until(sql`paused_until`, ms(retryAfterMsMax))}, 'allowedRate',
         case when rate_at between now() - ${paceDays} * interval '1 day' and now() then rate end) as pace,
+      case when well_by <> ${runId} and well_at <= now() then (extract(epoch from now() - well_at) * 1000)::double precision end as "wellMs",
       case when refused_gzip_at > now() - ${ms(gzipRefusalMs)} then 'refused' when takes_gzip then 'takes' end as gzip
     from receivers where url_sha256 = ${id}
   `.execute(db)
-  return rows[0] ?? { trouble: null, pace: { pausedMs: 0, allowedRate: null }, gzip: null }
+  return rows[0] ?? { trouble: null, pace: { pausedMs: 0, allowedRate: null }, wellMs: null, gzip: null }
 }
 
 /** SQL that ends a trouble. */
@@ -79,7 +80,7 @@ const isIn = (trouble: Trouble) => sql<boolean>`(trouble is not distinct from ${
  * A process keeps the `next_at` that it has read with a count of tries, so while a trouble lasts `next_at` changes only with the count. A
  * try that is taken back brings a count again: both times of that count have passed by then.
  */
-function statementFor(id: Buffer, news: ReceiverNews) {
+function statementFor(id: Buffer, runId: number, news: ReceiverNews) {
   switch (news.says) {
     case 'well':
       return sql`update receivers set ${isWell} where url_sha256 = ${id}`
@@ -109,6 +110,11 @@ function statementFor(id: Buffer, news: ReceiverNews) {
             now() + ${ms(news.pausedMs)}, case when paused_until <= clock_timestamp() + ${ms(retryAfterMsMax)} then paused_until end)
         where url_sha256 = ${id}
       `
+    case 'success':
+      return sql`
+        update receivers set well_at = now() - ${ms(news.agoMs)}, well_by = ${runId}
+        where url_sha256 = ${id} and (well_at between now() - ${ms(news.agoMs)} and now()) is not true
+      `
     case 'gzip':
       return sql`
         update receivers set takes_gzip = ${news.takes} and coalesce(refused_gzip_at <= now() - ${ms(gzipRefusalMs)}, true),
@@ -118,10 +124,10 @@ function statementFor(id: Buffer, news: ReceiverNews) {
   }
 }
 
-export const databaseReceiver = (db: Database, receiverUrl: string): ReceiverStore => {
+export const databaseReceiver = (db: Database, receiverUrl: string, runId: number): ReceiverStore => {
   const id = hashReceiver(receiverUrl)
   return {
-    read: () => find(db, id),
+    read: () => find(db, id, runId),
     begin: (isOnlyOne) =>
       rideOut(db, async () => {
         await sql`insert into receivers (url_sha256) values (${id}) on conflict do nothing`.execute(db)
@@ -129,11 +135,11 @@ export const databaseReceiver = (db: Database, receiverUrl: string): ReceiverSto
           await sql`
             update receivers set ${isWell} where url_sha256 <> ${id} and trouble is not null
           `.execute(db)
-        return await find(db, id)
+        return await find(db, id, runId)
       }),
     async tell(news) {
       const { numAffectedRows } =
-        await sql`${repeatable('it counts once: each has a condition')} ${statementFor(id, news)}`.execute(db)
+        await sql`${repeatable('it counts once: each has a condition')} ${statementFor(id, runId, news)}`.execute(db)
       return numAffectedRows === 1n
     },
   }

@@ -22,8 +22,9 @@ export interface Open {
   is: 'open'
   /** Not all first attempts ended alike. Until then the receiver is unproven, and few may begin. */
   isMixed: boolean
-  /** How the last attempts ended, if that looks like trouble, and how many of them count. */
+  /** How the last attempts ended, if that looks like trouble, since when, and how many of them count. */
   alike: BadSign | undefined
+  alikeSince: number
   inARow: number
   /** Alike too, of attempts that began before the suspicion: they count once nobody is left to be drawn. */
   early: number
@@ -61,7 +62,7 @@ interface InTrouble {
   /** The try that this process may make, or is making. */
   mine: AttemptKind | undefined
   /** How all attempts had ended before others told of the trouble: if one that ends it is like them, they count. */
-  heard: Pick<Open, 'alike' | 'inARow'>
+  heard: Pick<Open, 'alike' | 'alikeSince' | 'inARow'>
 }
 
 export type Health =
@@ -87,6 +88,8 @@ export type Event =
   | { is: 'outcome'; attempt: 1 | 2; sign: Sign; drawn?: boolean }
   /** The content of the row; `begins`: read by a push that begins, or looks for users once more. */
   | { is: 'row'; known: KnownTrouble | null; begins: boolean }
+  /** Another run had a success then. */
+  | { is: 'others well'; at: number }
   /** This process may make the try. */
   | { is: 'granted'; kind: AttemptKind }
   /** The try that was granted is taken back: its attempt does not count. */
@@ -116,7 +119,7 @@ export interface HealthStep {
   write?: Write
 }
 
-const nothingAlike = { alike: undefined, inARow: 0, early: 0, isEverybody: false }
+const nothingAlike = { alike: undefined, alikeSince: 0, inARow: 0, early: 0, isEverybody: false }
 export const unproven: Open = {
   ...{ is: 'open', isMixed: false, ...nothingAlike, suspicions: 0, firstsLeft: true },
   ...{ isAnswered: false, lostSeconds: 0, askedAt: undefined, stands: undefined },
@@ -154,6 +157,12 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       return lookAtAsking(count(hear(health, event.sign, now), event, now, rules), now, rules)
     case 'time':
       return lookAtAsking({ health }, now, rules)
+    case 'others well': {
+      // what looks like trouble is of some users: more of them are drawn, as if it had just begun
+      const inARow = Math.min(health.inARow, drawnAfter(health, rules))
+      const isNews = health.alike && event.at > health.alikeSince
+      return { health: isNews ? { ...health, alikeSince: now, inARow, early: 0, isEverybody: false } : health }
+    }
     case 'nobody to draw': {
       const { alike, stands } = health
       const inARow = health.inARow + health.early
@@ -230,7 +239,8 @@ function count(health: Open, { attempt, sign, drawn }: Outcome, now: number, rul
   // if a trouble stands, two kinds of trouble in turn do not show that it is over
   const isMixed = health.isMixed || (differs && stands === undefined)
   const before = differs ? mixed(health, rules) : health
-  return { health: { ...before, isMixed, alike: sign, inARow, firstsLeft: firstsLeft || attempt === 1 } }
+  const alikeSince = isSame ? health.alikeSince : now
+  return { health: { ...before, isMixed, alike: sign, alikeSince, inARow, firstsLeft: firstsLeft || attempt === 1 } }
 }
 
 /** Without an answer two lost second attempts are trouble: no first ones can show more. */
@@ -314,7 +324,7 @@ function learn(from: Open | InTrouble, { known: row, begins }: Row, now: number,
   // its own clock counts on: within one count the time stays, as the row's statements have it
   if (same?.tries === tries) return { ...same, secondAt, shared: true }
   if (trouble.is === 'refuses' && !begins && same === undefined)
-    return hearOfRefusal(health.is === 'open' ? health : unproven, trouble, rules)
+    return hearOfRefusal(health.is === 'open' ? health : unproven, trouble, now, rules)
   const heard = health.is === 'trouble' ? health.heard : heardBefore(health)
   const { since, known, mine } = same ?? { since: now, known: begins, mine: undefined }
   const nextAt = now + (isWaitedFor && begins ? 0 : nextMs)
@@ -322,18 +332,18 @@ function learn(from: Open | InTrouble, { known: row, begins }: Row, now: number,
 }
 
 /** Another push may have met only users whom the receiver refuses: this one is suspicious, and its first success ends that for all. */
-function hearOfRefusal(health: Open, trouble: Trouble & { is: 'refuses' }, rules: Rules): Open {
+function hearOfRefusal(health: Open, trouble: Trouble & { is: 'refuses' }, now: number, rules: Rules): Open {
   const isSame = isAlike(health.alike, trouble)
   // what it has seen itself goes on to count; an unproven one with nobody to draw makes no more than before
   if (health.alike && health.firstsLeft && !isSame) return { ...health, stands: trouble }
-  const own = isSame ? health : { ...health, ...nothingAlike }
+  const own = isSame ? health : { ...health, ...nothingAlike, alikeSince: now }
   const [inARow, isEverybody] = [Math.max(own.inARow, drawnAfter(own, rules)), own.isEverybody && !own.isMixed]
   return { ...own, alike: { ...trouble, error: null }, inARow, isEverybody, stands: trouble }
 }
 
 /** While the receiver is unproven, and first attempts are left, no second one comes between them. */
-const heardBefore = ({ isMixed, firstsLeft, alike, inARow }: Open) =>
-  isMixed || !firstsLeft ? nothingAlike : { alike, inARow }
+const heardBefore = ({ isMixed, firstsLeft, alike, alikeSince, inARow }: Open) =>
+  isMixed || !firstsLeft ? nothingAlike : { alike, alikeSince, inARow }
 
 /** A push that goes on regardless begins as if nothing were known; its first success ends what others see. */
 export const regardless = (known: KnownTrouble | null): Open => ({ ...unproven, stands: known?.trouble })

@@ -57,7 +57,9 @@ export class Receiver {
   private gzip: Known['gzip'] = null
   /** The deliveries whose answers showed nothing, one after the other, up to now; once that holds the push, also those under way. */
   readonly emptyKeys: string[] = []
-  private hasSucceeded = false
+  /** When this run last had a success, and which one it has told others of. */
+  private wellAt: number | undefined
+  private toldWellAt: number | undefined
   /** Deliveries that were refused as compressed: their second attempts are plain, and show as much as first ones. */
   private readonly refusedGzip = new Set<string>()
   /** The last statement on the row, and how many statements are under way or wait for their turn. */
@@ -89,7 +91,7 @@ export class Receiver {
   /** About how many attempts a second the receiver allows, once it has asked for less; undefined: it has not. */
   get allowedRate(): number | undefined {
     const { pace } = this
-    return pace.isSlowed && this.hasSucceeded ? (pace.allowedRate(this.now) ?? pace.ratePerSecond) : undefined
+    return pace.isSlowed && this.wellAt !== undefined ? (pace.allowedRate(this.now) ?? pace.ratePerSecond) : undefined
   }
 
   get drawsOnly(): boolean {
@@ -148,13 +150,15 @@ export class Receiver {
   async end(cutShort: boolean): Promise<void> {
     await this.noteTakenBack()
     await this.apply({ is: 'end', cutShort })
-    if (this.context.heeds) await this.tellPace()
+    if (this.context.heeds) await Promise.all([this.tellPace(), this.tellSuccess()])
   }
 
   /** Reads the findings of other processes. An absent database is reported by other statements. */
   async look(): Promise<void> {
     if (!this.context.heeds) return
-    const known = await this.inTurn(() => this.context.row.read()).catch(() => undefined)
+    const reading = [this.tellSuccess(), this.inTurn(() => this.context.row.read())] as const
+    const [, known] = await Promise.all(reading).catch(() => [])
+    if (known?.wellMs != null) await this.apply({ is: 'others well', at: this.now - known.wellMs })
     // what this process has found meanwhile is newer
     if (known && this.unanswered === 0) this.learn(known, false)
   }
@@ -164,7 +168,8 @@ export class Receiver {
     const sign = signOf(outcome, attempt.gzip)
     const event = { is: 'outcome', attempt: this.showsAsMuchAs(attempt), sign, drawn } as const
     if (sign.is === 'nothing' && this.context.settings.compress === 'auto') this.refusedGzip.add(attempt.idempotencyKey)
-    this.hasSucceeded ||= event.sign.is === 'well'
+    if (event.sign.is === 'well') this.wellAt = this.now
+    if (this.looksLikeTrouble(event)) await this.look()
     const writes = [this.notePace(attempt, outcome), this.apply(event), this.noteGzip(outcome)]
     if (event.sign.is === 'empty') this.emptyKeys.push(attempt.idempotencyKey)
     if (this.health.is === 'open' && this.health.alike?.is !== 'empty') this.emptyKeys.length = 0
@@ -192,6 +197,13 @@ export class Receiver {
     return this.tell({ says: 'pace', ...this.pace.known(this.now) })
   }
 
+  private tellSuccess(): Promise<unknown> | undefined {
+    const { wellAt } = this
+    if (wellAt === undefined || wellAt === this.toldWellAt) return undefined
+    this.toldWellAt = wellAt
+    return this.inTurn(() => this.context.row.tell({ says: 'success', agoMs: this.now - wellAt }))
+  }
+
   /** With `auto` a 415 turns compression off, and an `Accept-Encoding` counts for nothing for a while after one. */
   private noteGzip({ httpStatus, acceptsGzip }: AttemptOutcome): Promise<unknown> | undefined {
     const { gzip } = this
@@ -208,6 +220,7 @@ export class Receiver {
   }
 
   async noteNobodyToDraw(): Promise<void> {
+    if (this.looksLikeTrouble({ is: 'nobody to draw' })) await this.look()
     await this.apply({ is: 'nobody to draw' })
   }
 
@@ -249,6 +262,11 @@ export class Receiver {
         : answer.kind === 'answer' && (answer.status < 500 || answer.status === 501)
     if (!isAlive) await this.apply({ is: 'no sign' })
     return isAlive
+  }
+
+  /** Before that others are asked: they may have had a success since. */
+  private looksLikeTrouble(event: Event): boolean {
+    return this.health.is === 'open' && step(this.health, event, this.now, this.rules).health.is !== 'open'
   }
 
   private get now(): number {
