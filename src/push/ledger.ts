@@ -44,6 +44,7 @@ export type ReceiverNews =
   /** Reserves the try that follows `tries` others of this trouble. */
   | { says: 'try'; trouble: Trouble; tries: number; kind: AttemptKind }
   | ({ says: 'pace' } & KnownPace)
+  /** This run had one so long ago. */
   | { says: 'success'; agoMs: number }
   /** The refusal of any process outlives other answers. */
   | { says: 'gzip'; takes: boolean }

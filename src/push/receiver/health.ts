@@ -5,8 +5,8 @@
  *
  * The users of one place come one after the other, and what fails for them alone shows nothing of the receiver. So after 5 alike in a row
  * (8 while the receiver is unproven), or if another push tells of a refusal, the machine is suspicious: only users drawn at random from all
- * who are owed go on, and only their attempts count, until one ends otherwise. Before the first answer below 500 second attempts go one by
- * one, each after a sign of life, and two alike are trouble.
+ * who are owed go on, and only their attempts count, until one ends otherwise; a success of another run since then begins the suspicion
+ * anew. Before the first answer below 500 second attempts go one by one, each after a sign of life, and two alike are trouble.
  */
 import { alikeMin, outageCheckMs, outageLookMs } from '../../base/limits.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
