@@ -41,7 +41,7 @@ test('a process dies while another makes its last attempt: that serves whom it h
 })
 
 test('machines whose clocks are wrong by weeks push beside a right one: nobody twice, under the same weekly keys', async () => {
-  const house = await buildOverlap(300, answerTogether(3, 60))
+  const house = await buildOverlap(700, answerTogether(3, 60))
   const shifted = (days: number) => ({
     NODE_OPTIONS: `--import=${join(packageRoot, 'test/support/shifted-clock.js')}`,
     CLOCK_SHIFT_DAYS: String(days),

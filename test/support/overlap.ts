@@ -1,4 +1,4 @@
-/** Pushes at once: processes on one database with 300 users and one listing, whose requests tell which process they come from. */
+/** Pushes at once: processes on one database with 700 users and one listing, whose requests tell which process they come from. */
 import { createDatabase } from './database.ts'
 import { buildHouse, type House } from './house.ts'
 import { type ProgramResult, startProgram } from './program.ts'
@@ -6,7 +6,8 @@ import type { TestReceiver } from './receiver.ts'
 import { seedLeads, seedUsers } from './seed.ts'
 import { until } from './until.ts'
 
-export const emails = Array.from({ length: 300 }, (_, at) => `user-${at}@example.com`)
+/** So many that none of four processes finds all of them in the hands of others, however late it begins: each has some 170 at a time. */
+export const emails = Array.from({ length: 700 }, (_, at) => `user-${at}@example.com`)
 const template = await createDatabase()
 const opened = await template.open()
 await seedLeads(opened, [{ href: 'https://listings.example/a' }])
