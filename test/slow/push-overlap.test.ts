@@ -24,7 +24,7 @@ test('a process dies while another makes its last attempt: that serves whom it h
   const lives = startPush(house, 'lives', '--all', settings)
   const { pool, close } = await house.database.open()
   // whom the process that dies has in hand alone is left
-  const othersLeft = `select from users u where not exists (select from claims c where c.email = u.email) and not exists (
+  const othersLeft = `select from users u where u.subscribed and not exists (select from claims c where c.email = u.email) and not exists (
     select from user_ranges r join workers w on w.id = r.worker_id
     where w.process_id = ${dies.pid} and (u.home_key, u.id) between (r.first_home_key, r.first_user_id) and (r.last_home_key, r.last_user_id))`
   await until('the other has begun all others', async () => (await pool.query(othersLeft)).rowCount === 0)
