@@ -264,7 +264,7 @@ export class Receiver {
     return isAlive
   }
 
-  /** Before that others are asked: they may have had a success since. */
+  /** Whether the push takes its attempts for trouble at this event. Others are asked first: they may have had a success since. */
   private looksLikeTrouble(event: Event): boolean {
     return this.health.is === 'open' && step(this.health, event, this.now, this.rules).health.is !== 'open'
   }
