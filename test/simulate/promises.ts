@@ -386,11 +386,17 @@ function checkTries({ outcome, isSmooth }: Facts, say: Say): void {
   if (isSmooth && tries > row.tries) say(`of ${row.tries} tries ${tries} were made`)
 }
 
+/** Its process has had the time to tell others of the answer: one that was killed as it came may have told nobody. */
+function wasRead({ push, toldMs }: OnWire, { processes }: Outcome): boolean {
+  const { end, endMs = Number.POSITIVE_INFINITY } = processes[push] as SimulatedProcess
+  return toldMs !== undefined && (end?.is === 'ended' || toldMs + 1_000 < endMs)
+}
+
 /** After a 415 no process records compressed deliveries for a day, but with the setting; those at hand go out at the receiver's pace. */
 function checkCompression({ outcome, isSmooth, byKey }: Facts, say: Say): void {
   if (outcome.scenario.settings.compress !== 'auto' || !isSmooth) return
-  const [refused] = outcome.receiver.attempts.filter(
-    (it) => it.gzip && it.told?.kind === 'answer' && it.told.status === 415 && it.toldMs !== undefined,
+  const refused = outcome.receiver.attempts.find(
+    (it) => it.gzip && it.told?.kind === 'answer' && it.told.status === 415 && wasRead(it, outcome),
   )
   if (refused === undefined) return
   const { deliveries } = outcome.model.state

@@ -307,6 +307,15 @@ export const regressions: Readonly<Record<string, Scenario>> = {
       { is: 'away', forMs: 11, server: true, lostMs: 356, atMs: 1_156 },
     ],
   },
+  'a process that is killed as a 415 reaches it tells nobody of it': {
+    seed: 740_526_283,
+    users: [['10001'], ['10002'], ['10005'], ['10005', '10001']].map((places) => ({ places, subscribed: true })),
+    listings: ['10005', '10001', '10001'],
+    settings: { ...settings, retryDelayMs: 1_000, concurrency: 1 },
+    receiver: [{ atMs: 0, manner: { is: 'plain alone', latencyMs: 9, gzip: true } }],
+    pushes: [{ ...all, force: true, atMs: 25_524, accept: false }],
+    events: [{ is: 'kill', push: 0, atMs: 25_569 }],
+  },
   'a process that was frozen while two statements were lost goes on': {
     seed: 600_062_153,
     users: [{ places: ['10002'], subscribed: true }],
