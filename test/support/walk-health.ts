@@ -289,7 +289,7 @@ export function walkHealth(signs: readonly Sign[] = allSigns): { states: number;
         ended.add(key)
         const { health, row } = feel(world, { is: 'end', cutShort: world.health.is === 'over' })
         // one that has seen another answer, and has nobody left to try, leaves it at what others told
-        const isOthers = health.is === 'open' && health.isMixed && health.stands && isAlike(health.alike, health.stands)
+        const isOthers = health.is === 'open' && health.isMixed && health.theirs && isAlike(health.alike, health.theirs)
         if (health.is === 'open' && !isOthers) check(row === 'well', 'the row still says trouble')
         continue
       }

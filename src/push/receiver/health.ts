@@ -41,10 +41,10 @@ export interface Open {
   /** When the receiver first asked for less since its last success. */
   askedAt: number | undefined
   /**
-   * Others see a trouble that this push does not: an answer has ended it here, or they have told of a refusal. If answers look like trouble
+   * The trouble that others see, and this push does not: an answer has ended it here, or they have told of it. If answers look like trouble
    * again, attempts of either kind decide, second ones one by one.
    */
-  stands: Trouble | undefined
+  theirs: Trouble | undefined
 }
 
 /** The receiver is in trouble as a whole. */
@@ -122,7 +122,7 @@ export interface HealthStep {
 const nothingAlike = { alike: undefined, alikeSince: 0, inARow: 0, early: 0, isEverybody: false }
 export const unproven: Open = {
   ...{ is: 'open', isMixed: false, ...nothingAlike, suspicions: 0, firstsLeft: true },
-  ...{ isAnswered: false, lostSeconds: 0, askedAt: undefined, stands: undefined },
+  ...{ isAnswered: false, lostSeconds: 0, askedAt: undefined, theirs: undefined },
 }
 const tellWell = { write: { says: 'well' } } as const
 /** So many suspicions of some users alone make no difference. */
@@ -164,23 +164,23 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       return { health: isNews ? { ...health, alikeSince: now, inARow, early: 0, isEverybody: false } : health }
     }
     case 'nobody to draw': {
-      const { alike, stands } = health
+      const { alike, theirs } = health
       const inARow = health.inARow + health.early
-      if (alike !== undefined && inARow >= neededInARow(health, rules)) return enter(alike, inARow, stands, now)
+      if (alike !== undefined && inARow >= neededInARow(health, rules)) return enter(alike, inARow, theirs, now)
       return { health: { ...health, inARow, early: 0, isEverybody: true } }
     }
     case 'no firsts left': {
-      const { isMixed, alike, inARow, stands } = health
+      const { isMixed, alike, inARow, theirs } = health
       // fewer than usual prove trouble now, if all ended alike
-      if (!isMixed && alike !== undefined && inARow >= alikeMin) return enter(alike, inARow, stands, now)
+      if (!isMixed && alike !== undefined && inARow >= alikeMin) return enter(alike, inARow, theirs, now)
       return { health: secondsWait(health, rules) ? { ...health, firstsLeft: false } : health }
     }
     case 'no sign':
-      return enter({ is: 'down', status: null, asks: false, error: null }, 0, health.stands, now)
+      return enter({ is: 'down', status: null, asks: false, error: null }, 0, health.theirs, now)
     case 'end':
       return event.cutShort || leavesRow(health)
         ? { health }
-        : { health: { ...health, stands: undefined }, ...tellWell }
+        : { health: { ...health, theirs: undefined }, ...tellWell }
     case 'granted':
     case 'taken back':
       return { health }
@@ -188,7 +188,7 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
 }
 
 /** Whether what others see stays as it is when the push ends: the push has shown nothing else. */
-const leavesRow = ({ stands, isMixed, alike }: Open) => !stands || (isMixed && (!alike || isAlike(alike, stands)))
+const leavesRow = ({ theirs, isMixed, alike }: Open) => !theirs || (isMixed && (!alike || isAlike(alike, theirs)))
 
 /** Whether second attempts wait: they would be lost if the receiver is in trouble. */
 export function secondsWait(health: Open, rules: Rules): boolean {
@@ -216,28 +216,28 @@ function lookAtAsking(step: HealthStep, now: number, rules: Rules): HealthStep {
 
 /** An attempt ended while no trouble is known. */
 function count(health: Open, { attempt, sign, drawn }: Outcome, now: number, rules: Rules): HealthStep {
-  const { alike, firstsLeft, stands } = health
+  const { alike, firstsLeft, theirs } = health
   if (sign.is === 'nothing') return { health }
   // it asks for less again
-  if (sign.is === 'asks' && isAlike(stands, sign) && rules.patienceMs > 0)
+  if (sign.is === 'asks' && isAlike(theirs, sign) && rules.patienceMs > 0)
     return { health: { ...health, alike: undefined, inARow: 0 } }
   if (!isBad(sign) || !isLookedFor(sign, rules)) {
-    const isOver = stands !== undefined && ends(stands, sign)
-    return { health: { ...mixed(health, rules), stands: isOver ? undefined : stands }, ...(isOver && tellWell) }
+    const isOver = theirs !== undefined && ends(theirs, sign)
+    return { health: { ...mixed(health, rules), theirs: isOver ? undefined : theirs }, ...(isOver && tellWell) }
   }
   const isSame = isAlike(alike, sign)
   const differs = alike !== undefined && !isSame
   // a second attempt has failed before: it only shows that an answer differs, unless no first ones are left
-  if (attempt === 2 && sign.is !== 'empty' && stands === undefined) {
+  if (attempt === 2 && sign.is !== 'empty' && theirs === undefined) {
     if (isSecondsAlone(health, rules)) return loseSecond(health, sign, now)
     return { health: differs && sign.is !== 'down' ? mixed(health, rules) : health }
   }
   if (isSame && isSuspicious(health, rules) && !drawn) return { health: { ...health, early: health.early + 1 } }
   const inARow = isSame ? health.inARow + 1 : 1
-  const needed = stands !== undefined && !firstsLeft ? alikeMin : neededInARow(health, rules)
-  if (inARow >= needed) return enter(sign, inARow, stands, now)
-  // if a trouble stands, two kinds of trouble in turn do not show that it is over
-  const isMixed = health.isMixed || (differs && stands === undefined)
+  const needed = theirs !== undefined && !firstsLeft ? alikeMin : neededInARow(health, rules)
+  if (inARow >= needed) return enter(sign, inARow, theirs, now)
+  // if others see a trouble, two kinds of trouble in turn do not show that it is over
+  const isMixed = health.isMixed || (differs && theirs === undefined)
   const before = differs ? mixed(health, rules) : health
   const alikeSince = isSame ? health.alikeSince : now
   return { health: { ...before, isMixed, alike: sign, alikeSince, inARow, firstsLeft: firstsLeft || attempt === 1 } }
@@ -255,17 +255,17 @@ function mixed(health: Open, rules: Rules): Open {
   return { ...health, ...nothingAlike, isMixed: true, suspicions, firstsLeft: true }
 }
 
-function enter(sign: BadSign, inARow: number, stands: Trouble | undefined, now: number): HealthStep {
+function enter(sign: BadSign, inARow: number, theirs: Trouble | undefined, now: number): HealthStep {
   if (sign.is === 'empty') {
     const why = { by: 'answers', inARow, says: sign.says } as const
-    return { health: { is: 'over', why }, ...(stands && tellWell) }
+    return { health: { is: 'over', why }, ...(theirs && tellWell) }
   }
   const { error } = sign
   if (sign.is === 'refuses') {
     const write = { says: 'trouble', trouble: { is: 'refuses', status: sign.status }, inARow, error } as const
     const why = { by: 'refusal', known: false, status: sign.status, untilNextMs: 0 } as const
     // others have told of it, or have seen its end meanwhile
-    return { health: { is: 'over', why }, ...(!isAlike(stands, sign) && { write }) }
+    return { health: { is: 'over', why }, ...(!isAlike(theirs, sign) && { write }) }
   }
   const trouble = { is: 'down' } as const
   const found = { trouble, since: now, known: false, shared: true, tries: 0, mine: undefined, heard: nothingAlike }
@@ -294,7 +294,7 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
     case 'outcome': {
       const { sign } = event
       if (!ends(trouble, sign)) return { health: { ...health, mine: undefined, heard: nothingAlike } }
-      const heard = hear({ ...unproven, ...health.heard, stands: trouble }, sign, now)
+      const heard = hear({ ...unproven, ...health.heard, theirs: trouble }, sign, now)
       return count(heard, { ...event, attempt: 1 }, now, rules)
     }
     default:
@@ -305,8 +305,8 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
 function learn(from: Open | InTrouble, { known: row, begins }: Row, now: number, rules: Rules): Health {
   const health = from.is === 'open' && begins ? { ...from, firstsLeft: true, isEverybody: false } : from
   // others have seen the end of what they had told
-  if (health.is === 'open' && health.stands)
-    return !row && isAlike(health.alike, health.stands) ? { ...health, ...nothingAlike, stands: undefined } : health
+  if (health.is === 'open' && health.theirs)
+    return !row && isAlike(health.alike, health.theirs) ? { ...health, ...nothingAlike, theirs: undefined } : health
   const before = health.is === 'trouble' ? health : undefined
   if (row === null) {
     if (before === undefined) return health
@@ -318,7 +318,7 @@ function learn(from: Open | InTrouble, { known: row, begins }: Row, now: number,
   const { isWaitedFor } = troubleRules[trouble.is]
   // this push does not heed such trouble: a success of its own ends what others see
   if (health.is === 'open' && !(isWaitedFor ? rules.patienceMs > 0 : rules.refusals))
-    return begins ? { ...health, stands: trouble } : health
+    return begins ? { ...health, theirs: trouble } : health
   const secondAt = now + row.secondMs
   const same = isAlike(before?.trouble, trouble) ? before : undefined
   // its own clock counts on: within one count the time stays, as the row's statements have it
@@ -335,10 +335,10 @@ function learn(from: Open | InTrouble, { known: row, begins }: Row, now: number,
 function hearOfRefusal(health: Open, trouble: Trouble & { is: 'refuses' }, now: number, rules: Rules): Open {
   const isSame = isAlike(health.alike, trouble)
   // what it has seen itself goes on to count; an unproven one with nobody to draw makes no more than before
-  if (health.alike && health.firstsLeft && !isSame) return { ...health, stands: trouble }
+  if (health.alike && health.firstsLeft && !isSame) return { ...health, theirs: trouble }
   const own = isSame ? health : { ...health, ...nothingAlike, alikeSince: now }
   const [inARow, isEverybody] = [Math.max(own.inARow, drawnAfter(own, rules)), own.isEverybody && !own.isMixed]
-  return { ...own, alike: { ...trouble, error: null }, inARow, isEverybody, stands: trouble }
+  return { ...own, alike: { ...trouble, error: null }, inARow, isEverybody, theirs: trouble }
 }
 
 /** While the receiver is unproven, and first attempts are left, no second one comes between them. */
@@ -346,7 +346,7 @@ const heardBefore = ({ isMixed, firstsLeft, alike, alikeSince, inARow }: Open) =
   isMixed || !firstsLeft ? nothingAlike : { alike, alikeSince, inARow }
 
 /** A push that goes on regardless begins as if nothing were known; its first success ends what others see. */
-export const regardless = (known: KnownTrouble | null): Open => ({ ...unproven, stands: known?.trouble })
+export const regardless = (known: KnownTrouble | null): Open => ({ ...unproven, theirs: known?.trouble })
 
 /** Whether only the attempts of drawn users may go out. */
 export const drawsOnly = (health: Health, rules: Rules) => health.is === 'open' && isSuspicious(health, rules)

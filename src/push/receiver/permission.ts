@@ -60,7 +60,7 @@ export function ask(health: Health, { open, drawn = 0, next }: Work, now: number
 }
 
 function go(health: Open, open: number, drawn: number, rules: Rules): Permission {
-  const { isMixed, alike, inARow, early, isEverybody, stands } = health
+  const { isMixed, alike, inARow, early, isEverybody, theirs } = health
   const isDrawing = drawsOnly(health, rules)
   const needed = neededInARow(health, rules) - inARow
   // few at first: mostly one of them shows that the receiver is well; all at once where many under way have failed
@@ -72,7 +72,7 @@ function go(health: Open, open: number, drawn: number, rules: Rules): Permission
       ? all
       : Math.max(0, (isEverybody ? needed : rules.drawnAfter.unproven - inARow) - open)
   const looks = isSecondsAlone(health, rules)
-  const isOneByOne = looks || (stands && isAlike(alike, stands)) || (!isMixed && (stands ?? alike) !== undefined)
+  const isOneByOne = looks || (theirs && isAlike(alike, theirs)) || (!isMixed && (theirs ?? alike) !== undefined)
   const seconds = isOneByOne ? Math.max(0, 1 - open) : all
   return { is: 'go', firsts, seconds: secondsWait(health, rules) ? 0 : seconds, drawn: isDrawing, looks }
 }

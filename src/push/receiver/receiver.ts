@@ -331,7 +331,7 @@ const describeKnown = ({ is }: Trouble) =>
 function describeOutage(before: Health, trouble: Trouble, write: Write | undefined): string {
   if (write?.says !== 'trouble') return `${describeKnown(trouble)}, as another push found: waiting for it.`
   const { inARow, error } = write
-  const attempts = before.is === 'open' && (before.stands || !before.firstsLeft) ? 'attempts' : 'first attempts'
+  const attempts = before.is === 'open' && (before.theirs || !before.firstsLeft) ? 'attempts' : 'first attempts'
   const shown = inARow === 0 ? 'it shows no sign of life' : `${inARow} ${attempts} in a row failed; the last: ${error}`
   const firstMs = troubleRules.down.pauseMs(0)
   return `The receiver is down: ${shown}. Trying again after ${firstMs / 1_000} s, then after twice as long each time.`
