@@ -185,14 +185,15 @@ function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void 
   const { nth, settings } = process
   const own = byPush.get(nth) ?? []
   const told = inOrderTold(own)
-  // a success of another push is an answer of another kind too; it counts from when the statements arrive that tell and read it
+  // a success of another push is an answer of another kind too, since the last that counted; it does from when the statements arrive
+  // that tell and read it
   const ofStatementsMs = 15
-  const isWellElsewhere = (atMs: number) =>
+  const isWellElsewhere = (sinceMs: number, atMs: number) =>
     outcome.receiver.attempts.some(
       ({ push, told: answer, toldMs = Infinity }) =>
-        push !== nth && isTaken(answer) && toldMs + ofStatementsMs > (told[0]?.toldMs ?? Infinity) && toldMs < atMs,
+        push !== nth && isTaken(answer) && toldMs + ofStatementsMs > sinceMs && toldMs < atMs,
     )
-  let begun = 0
+  let [begun, begunMax, sinceMs] = [0, alikeInARow, told[0]?.toldMs ?? Infinity]
   for (const attempt of own) {
     const known = told.filter(({ toldMs }) => (toldMs as number) < attempt.atMs).map(signOf)
     const [kind] = known
@@ -206,9 +207,13 @@ function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void 
     // then tries come one by one
     if (kind?.is === 'down' && known.length >= alikeInARow) break
     if (attempt.nth === 1) begun++
-    if (begun > alikeInARow && !isWellElsewhere(attempt.atMs)) {
-      say(`push ${nth} makes ${begun} first attempts before another answer`)
-      return
+    if (begun > begunMax) {
+      if (!isWellElsewhere(sinceMs, attempt.atMs)) {
+        say(`push ${nth} makes ${begun} first attempts before another answer`)
+        return
+      }
+      begunMax += alikeInARow
+      sinceMs = attempt.atMs
     }
     const provenMs = told.filter((it) => it.nth === 1)[alikeMin - 1]?.toldMs ?? Number.POSITIVE_INFINITY
     if (kind?.is !== 'down' || provenMs >= attempt.atMs || outcome.lost) continue
