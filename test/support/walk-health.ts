@@ -8,6 +8,7 @@ import {
   type Health,
   isInDoubt,
   type Rules,
+  regardless,
   step,
   unproven,
 } from '../../src/push/receiver/health.ts'
@@ -46,6 +47,8 @@ interface World {
   wire: Kind[]
   /** What the row says. */
   row: 'well' | Trouble['is']
+  /** An attempt has ended. */
+  isShown: boolean
   /** First attempts that went out before an answer of another kind, as long as the push found no trouble; undefined: there was either. */
   alikeFirsts: { sent: number; sign: string | undefined } | undefined
   /** The last outcomes that were alike: of first attempts, of all. */
@@ -105,10 +108,12 @@ function feel(world: World, event: Event): World {
     const isProven = Object.values(world.tails).some(([kind, times]) => kind === name && times >= 2)
     check(isProven, `${name} is recorded, and is not proven`)
   }
+  check(write?.says !== 'well' || world.isShown || event.is === 'outcome', 'a trouble ends that no attempt has ended')
   const row = write?.says === 'well' ? 'well' : write?.says === 'trouble' ? write.trouble.is : world.row
   // what others find is no answer, but what they get is one
+  const isShown = world.isShown || event.is === 'outcome'
   const isFound = (isTrouble(health) && event.is !== 'row') || (event.is === 'others well' && health !== world.health)
-  return { ...world, health, row, alikeFirsts: isFound ? undefined : world.alikeFirsts }
+  return { ...world, health, row, isShown, alikeFirsts: isFound ? undefined : world.alikeFirsts }
 }
 
 function end(world: World, kind: Kind, sign: Sign): World {
@@ -264,10 +269,12 @@ function* begin(): Generator<World> {
         const world: World = {
           ...{ health: unproven, now: 0, firsts, seconds, drawn: 0, later: 2, others: 1, ready: [], wire: [] },
           row: row?.trouble.is ?? 'well',
+          isShown: false,
           alikeFirsts: { sent: 0, sign: undefined },
           tails: { first: ['', 0], all: ['', 0] },
         }
         yield feel(world, { is: 'row', known: row, begins: true })
+        if (row) yield { ...world, health: regardless(row) }
       }
 }
 
@@ -288,8 +295,9 @@ export function walkHealth(signs: readonly Sign[] = allSigns): { states: number;
       if (acts === undefined) {
         ended.add(key)
         const { health, row } = feel(world, { is: 'end', cutShort: world.health.is === 'over' })
-        // one that has seen another answer, and has nobody left to try, leaves it at what others told
-        const isOthers = health.is === 'open' && health.isMixed && health.theirs && isAlike(health.alike, health.theirs)
+        // one that has seen nothing else, or that last, and has nobody left to try, leaves it at what others told
+        const isOthers =
+          health.is === 'open' && health.theirs && (!health.alike || isAlike(health.alike, health.theirs))
         if (health.is === 'open' && !isOthers) check(row === 'well', 'the row still says trouble')
         continue
       }

@@ -252,6 +252,21 @@ test('while a receiver refuses, one attempt an hour may be made; a second one a 
   assert.deepEqual([down.secondMs, asks.secondMs, refuses.secondMs], [3_600_000, outageSecondMs, refusalSecondMs])
 })
 
+// With nothing to send, `--accept` or `LEADPUSH_OUTAGE=0s` ended the alarm of a receiver that nobody had tried.
+test('a push ends a trouble that others see by an answer alone, not as it has nothing to send', () => {
+  const write = (from: Health) => step(from, { is: 'end', cutShort: false }, 0, rules).write
+  const known = { trouble: isDown, tries: 3, nextMs: 5_000, secondMs: 0 }
+  const begun = regardless(known)
+  const without: Rules = { ...rules, patienceMs: 0 }
+  const unheeding = step(unproven, { is: 'row', known, begins: true }, 0, without).health
+  for (const from of [begun, unheeding, allMade(begun), after([503], begun), after([{ second: 503 }], allMade(begun))])
+    assert.equal(write(from), undefined)
+  // one that looks like another trouble ends it with the push, one that shows nothing else at once
+  assert.deepEqual(write(after([401], begun)), { says: 'well' })
+  const plain = step(begun, { is: 'outcome', attempt: 1, sign: { is: 'nothing' } }, 0, rules)
+  assert.deepEqual([plain.write, write(plain.health)], [{ says: 'well' }, undefined])
+})
+
 test('a receiver that is down is tried after 10 s, then after twice as long each time, up to 5 minutes', () => {
   assert.deepEqual([0, 1, 2, 3, 4, 5, 50].map((tries) => troubleRules.down.pauseMs(tries) / 1_000), [10, 20, 40, 80, 160, 300, 300])
   const down = after(times(20, 503))

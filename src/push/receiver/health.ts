@@ -188,7 +188,7 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
 }
 
 /** Whether what others see stays as it is when the push ends: the push has shown nothing else. */
-const leavesRow = ({ theirs, isMixed, alike }: Open) => !theirs || (isMixed && (!alike || isAlike(alike, theirs)))
+const leavesRow = ({ theirs, alike }: Open) => !theirs || !alike || isAlike(alike, theirs)
 
 /** Whether second attempts wait: they would be lost if the receiver is in trouble. */
 export function secondsWait(health: Open, rules: Rules): boolean {
@@ -217,14 +217,13 @@ function lookAtAsking(step: HealthStep, now: number, rules: Rules): HealthStep {
 /** An attempt ended while no trouble is known. */
 function count(health: Open, { attempt, sign, drawn }: Outcome, now: number, rules: Rules): HealthStep {
   const { alike, firstsLeft, theirs } = health
-  if (sign.is === 'nothing') return { health }
+  const isOver = theirs !== undefined && ends(theirs, sign)
+  if (sign.is === 'nothing') return isOver ? { health: { ...health, theirs: undefined }, ...tellWell } : { health }
   // it asks for less again
   if (sign.is === 'asks' && isAlike(theirs, sign) && rules.patienceMs > 0)
     return { health: { ...health, alike: undefined, inARow: 0 } }
-  if (!isBad(sign) || !isLookedFor(sign, rules)) {
-    const isOver = theirs !== undefined && ends(theirs, sign)
+  if (!isBad(sign) || !isLookedFor(sign, rules))
     return { health: { ...mixed(health, rules), theirs: isOver ? undefined : theirs }, ...(isOver && tellWell) }
-  }
   const isSame = isAlike(alike, sign)
   const differs = alike !== undefined && !isSame
   // a second attempt has failed before: it only shows that an answer differs, unless no first ones are left
