@@ -267,6 +267,17 @@ test('a push ends a trouble that others see by an answer alone, not as it has no
   assert.deepEqual([plain.write, write(plain.health)], [{ says: 'well' }, undefined])
 })
 
+// The last users of one push of several were all refused: it was held, though it had just read that others had a success.
+test('fewer attempts than usual prove no trouble once another run has had a success', () => {
+  for (const what of [503, 401] as const) {
+    const few = after([what, what])
+    const heard = step(few, { is: 'others well', at: 1 }, 9, rules).health
+    assert.deepEqual([allMade(few).is === 'open', allMade(heard).is], [false, 'open'])
+    // second attempts go one by one
+    assert.deepEqual(go(allMade(heard))[1], 1)
+  }
+})
+
 test('a receiver that is down is tried after 10 s, then after twice as long each time, up to 5 minutes', () => {
   assert.deepEqual([0, 1, 2, 3, 4, 5, 50].map((tries) => troubleRules.down.pauseMs(tries) / 1_000), [10, 20, 40, 80, 160, 300, 300])
   const down = after(times(20, 503))

@@ -30,6 +30,8 @@ export interface Open {
   early: number
   /** Nobody is left to be drawn: those who are left are all there are, and count. */
   isEverybody: boolean
+  /** Another run has had a success since: fewer attempts than usual prove no trouble. */
+  isOfSome: boolean
   /** How many suspicions have turned out to be of some users alone: many make the next one need a little more. */
   suspicions: number
   /** First attempts may be left: in doubt second ones wait for them. */
@@ -119,7 +121,7 @@ export interface HealthStep {
   write?: Write
 }
 
-const nothingAlike = { alike: undefined, alikeSince: 0, inARow: 0, early: 0, isEverybody: false }
+const nothingAlike = { alike: undefined, alikeSince: 0, inARow: 0, early: 0, isEverybody: false, isOfSome: false }
 export const unproven: Open = {
   ...{ is: 'open', isMixed: false, ...nothingAlike, suspicions: 0, firstsLeft: true },
   ...{ isAnswered: false, lostSeconds: 0, askedAt: undefined, theirs: undefined },
@@ -161,7 +163,8 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       // what looks like trouble is of some users: more of them are drawn, as if it had just begun
       const inARow = Math.min(health.inARow, drawnAfter(health, rules))
       const isNews = health.alike && event.at > health.alikeSince
-      return { health: isNews ? { ...health, alikeSince: now, inARow, early: 0, isEverybody: false } : health }
+      const ofSome = { alikeSince: now, inARow, early: 0, isEverybody: false, isOfSome: true }
+      return { health: isNews ? { ...health, ...ofSome } : health }
     }
     case 'nobody to draw': {
       const { alike, theirs } = health
@@ -170,9 +173,9 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       return { health: { ...health, inARow, early: 0, isEverybody: true } }
     }
     case 'no firsts left': {
-      const { isMixed, alike, inARow, theirs } = health
+      const { isMixed, isOfSome, alike, inARow, theirs } = health
       // fewer than usual prove trouble now, if all ended alike
-      if (!isMixed && alike !== undefined && inARow >= alikeMin) return enter(alike, inARow, theirs, now)
+      if (!isMixed && !isOfSome && alike !== undefined && inARow >= alikeMin) return enter(alike, inARow, theirs, now)
       return { health: secondsWait(health, rules) ? { ...health, firstsLeft: false } : health }
     }
     case 'no sign':
