@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { carryOut } from '../simulate/carry-out.ts'
 import { findBroken } from '../simulate/promises.ts'
 import { regressions } from '../simulate/regressions.ts'
-import { makeScenario } from '../simulate/scenario.ts'
+import { makeScenario, type Scenario } from '../simulate/scenario.ts'
 import { outside } from '../simulate/search.ts'
 import { simulate } from '../support/simulated.ts'
 
@@ -18,6 +18,30 @@ for (const [what, scenario] of Object.entries(regressions)) {
     assert.deepEqual(await outside(() => findBroken(carryOut(scenario))), [])
   })
 }
+
+// The reserve waited for a draw that a limit does not make: after three tries a second attempt went out, and none for an hour.
+test('in an outage a push with a limit tries all its users without an attempt, before any a second time', async () => {
+  const down = { is: 'status', status: 503, latencyMs: 5 } as const
+  const whom = { by: 'place', places: ['10001'] } as const
+  const scenario: Scenario = {
+    seed: 1,
+    users: Array.from({ length: 60 }, () => ({ places: ['10001'], subscribed: true })),
+    listings: ['10001'],
+    settings: {
+      ...{ timeoutMs: 1_000, retryDelayMs: 5_000, concurrency: 4, outageMs: 600_000, compress: 'off' },
+      ...{ leaseMs: 20_000, guard: 'off', awayMs: 30_000 },
+    },
+    receiver: [
+      { atMs: 0, manner: { is: 'fails for', whom, how: down, latencyMs: 5 } },
+      { atMs: 200_000, manner: { is: 'well', latencyMs: 5 } },
+    ],
+    pushes: [{ what: 'all', force: false, limit: 24, atMs: 10 }],
+    events: [],
+  }
+  const { receiver } = await outside(() => carryOut(scenario))
+  const times = receiver.attempts.filter(({ push, atMs }) => push === 0 && atMs < 200_000).map(({ nth }) => nth)
+  assert.deepEqual(times, Array(24).fill(1))
+})
 
 test('a seed makes the same run each time', async () => {
   // a number that is drawn where nothing of the run decides would make a run that cannot be looked into
