@@ -150,13 +150,12 @@ class PushRun {
 
   /** Plans the pushes of users who are drawn from all who are owed. */
   private async draw(count: number, reservedBelow: number): Promise<UserPush[]> {
-    const { ledger, planned } = this.tools
+    const { planned } = this.tools
     const { passes, verdict } = this.agenda
     const pushes: UserPush[] = []
     // a run with a limit has taken the users whom it serves
     if (verdict?.held || Number.isFinite(this.scope.limit)) return pushes
-    for (const pass of passes)
-      pushes.push(...(await planned.ofDrawn(pass, await ledger.users.draw(pass, count, reservedBelow))))
+    for (const pass of passes) pushes.push(...(await planned.draw(pass, count, reservedBelow)))
     return pushes
   }
 

@@ -15,7 +15,7 @@ const sparesSome: readonly Manner['is'][] = ['well', 'fails for', 'plain alone',
 /** Whole weekly pushes that ran to their end while nothing but that happened; undefined: there was more. */
 function findWholePushes({ outcome }: Facts): readonly SimulatedProcess[] | undefined {
   const { scenario, processes, pushes } = outcome
-  if (scenario.events.some(({ is }) => is !== 'stop') || scenario.users.some((it) => it.leadsBefore)) return undefined
+  if (scenario.events.some(({ is }) => is !== 'stop')) return undefined
   const all = processes.slice(0, pushes)
   const some = all.filter(({ wasStopped }) => !wasStopped)
   const isWhole = ({ request, end, foundTrouble }: SimulatedProcess) =>
@@ -31,6 +31,10 @@ function findWholePushes({ outcome }: Facts): readonly SimulatedProcess[] | unde
   return some.length > 0 && some.every(isWhole) && spares && isAlone ? some : undefined
 }
 
+/** A user who is owed leads, and whom the guard does not hold. */
+const isToServe = ({ subscribed, places, leadsBefore }: Scenario['users'][number]) =>
+  subscribed && places.length > 0 && !leadsBefore
+
 /**
  * The users whom the receiver always fails for, if they are at most half of all, and of those whom an earlier push left without an attempt:
  * in doubt first attempts decide, and no second one is made (contract 4.12), but for answers that show nothing (4.5).
@@ -42,7 +46,7 @@ function findFailing(
   const failing = new Set<number>()
   for (const { manner } of receiver)
     if (manner.is === 'fails for') for (const user of findUsersOf(manner.whom, { users, listings })) failing.add(user)
-  const all = [...users.keys()].filter((at) => users[at]?.subscribed && users[at].places.length > 0)
+  const all = users.flatMap((user, at) => (isToServe(user) ? [at] : []))
   const untried = all.filter((at) => !tried.has(at))
   const isHalfAtMost = (some: readonly number[]) => 2 * some.filter((at) => failing.has(at)).length <= some.length
   return untried.length > 0 && isHalfAtMost(untried) && isHalfAtMost(all) ? failing : undefined
@@ -58,8 +62,8 @@ export function checkIsolation(facts: Facts, say: Say): void {
   const failing = findFailing(scenario, new Set(tried.map(({ userId }) => userId - 1)))
   if (failing === undefined) return
   let [left, whole] = [0, 0]
-  for (const [at, { subscribed, places }] of scenario.users.entries()) {
-    if (!subscribed || places.length === 0 || failing.has(at)) continue
+  for (const [at, user] of scenario.users.entries()) {
+    if (!isToServe(user) || failing.has(at)) continue
     whole++
     const own = before.deliveries.filter(({ userId, kind }) => userId === at + 1 && kind === 'weekly')
     if (own.length === 0 || own.some(({ status }) => status !== 'delivered')) left++

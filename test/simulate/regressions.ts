@@ -18,6 +18,8 @@ const failsFor = (whom: Whom, how: Manner): Scenario['receiver'] => {
 const refusesPlace = (place: string | string[], status: number, latencyMs: number) =>
   failsFor({ by: 'place', places: [place].flat() }, { is: 'status', status, latencyMs })
 const users = (count: number) => Array.from({ length: count }, () => ({ places: ['10001'], subscribed: true }))
+const usersOf = (place: string, count: number, more: { leadsBefore?: number } = {}) =>
+  Array.from({ length: count }, () => ({ places: [place], subscribed: true, ...more }))
 /** By the last digit of each one's place, `-` for none. */
 const usersIn = (digits: string, unsubscribed: readonly number[]) =>
   digits.split(' ').map((digit, at) => {
@@ -306,6 +308,23 @@ export const regressions: Readonly<Record<string, Scenario>> = {
       { is: 'lose', forMs: 1_910, share: 0.2, atMs: 1 },
       { is: 'away', forMs: 11, server: true, lostMs: 356, atMs: 1_156 },
     ],
+  },
+  'a draw finds others behind users whom the guard holds': {
+    seed: 1,
+    users: Array.from({ length: 61 }, (_, at) => [
+      ...usersOf(String(10_001 + 2 * at), at < 60 ? 6 : 40),
+      ...usersOf(String(10_002 + 2 * at), at < 60 ? 6 : 60),
+      ...usersOf(String(10_002 + 2 * at), at < 60 ? 4 : 40, { leadsBefore: 100 }),
+    ]).flat(),
+    listings: Array.from({ length: 122 }, (_, at) => String(10_001 + at)),
+    settings: { ...unguarded, guard: 'on', timeoutMs: 10_000, concurrency: 1 },
+    receiver: refusesPlace(
+      Array.from({ length: 61 }, (_, at) => String(10_001 + 2 * at)),
+      401,
+      5,
+    ),
+    pushes: [{ ...all, atMs: 10 }],
+    events: [],
   },
   'a process that is killed as a 415 reaches it tells nobody of it': {
     seed: 740_526_283,

@@ -133,11 +133,16 @@ export class PlannedPushes {
     }
   }
 
-  /** The pushes of users of a pass who were drawn from all who are owed it. */
-  async ofDrawn(pass: Pass, users: readonly UserToServe[]): Promise<UserPush[]> {
-    const unheld = users.filter(({ id }) => !this.leftOut.has(id))
+  /** The pushes of up to `count` users of a pass who are drawn at random from all who are owed it, the reserve first. */
+  async draw(pass: Pass, count: number, reservedBelow: number): Promise<UserPush[]> {
     const pushes: UserPush[] = []
-    for await (const push of this.ofPlans(this.plansOf(unheld, pass.compared), pass, undefined)) pushes.push(push)
+    // those who are left out stay owed: others lie behind them
+    for (let among = count; pushes.length === 0; among *= 4) {
+      const users = await this.context.ledger.users.draw(pass, among, reservedBelow)
+      const free = users.filter(({ id }) => !this.leftOut.has(id)).slice(0, count)
+      for await (const push of this.ofPlans(this.plansOf(free, pass.compared), pass, undefined)) pushes.push(push)
+      if (users.length < among) break
+    }
     return pushes
   }
 
