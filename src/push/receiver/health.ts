@@ -30,7 +30,7 @@ export interface Open {
   early: number
   /** Nobody is left to be drawn: those who are left are all there are, and count. */
   isEverybody: boolean
-  /** Another run has had a success since: fewer attempts than usual prove no trouble. */
+  /** Another run has had a success since: fewer attempts than usual prove no refusal. */
   isOfSome: boolean
   /** How many suspicions have turned out to be of some users alone: many make the next one need a little more. */
   suspicions: number
@@ -163,7 +163,9 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       // what looks like trouble is of some users: more of them are drawn, as if it had just begun
       const inARow = Math.min(health.inARow, drawnAfter(health, rules))
       const isNews = health.alike && event.at > health.alikeSince
-      const ofSome = { alikeSince: now, inARow, early: 0, isEverybody: false, isOfSome: true }
+      // in an outage second attempts would be lost
+      const isOfSome = health.alike?.is !== 'down'
+      const ofSome = { alikeSince: now, inARow, early: 0, isEverybody: false, isOfSome }
       return { health: isNews ? { ...health, ...ofSome } : health }
     }
     case 'nobody to draw': {
