@@ -53,7 +53,8 @@ class PushRun {
     this.untold = new Map(scope.named.map((user) => [user.email, user]))
     const reporter: PushReporter = { ...context.reporter, line: (line, hold) => this.tell(line, hold) }
     const { ledger } = context
-    const ofReceiver = { heeds: scope.heedsReceiver, accepts: accept, tellsAgain: scope.command !== 'resume' }
+    const { command, heedsReceiver: heeds } = scope
+    const ofReceiver = { heeds, accepts: accept, tellsAgain: command !== 'resume', isOfFailed: command === 'failed' }
     const row = ledger.receiver(settings.receiverUrl, run.id)
     const receiver = new Receiver({ row, wire, clock, settings, reporter, ...ofReceiver })
     const { timeZone, guard } = settings
@@ -150,12 +151,11 @@ class PushRun {
 
   /** Plans the pushes of users who are drawn from all who are owed. */
   private async draw(count: number, reservedBelow: number): Promise<UserPush[]> {
-    const { planned } = this.tools
     const { passes, verdict } = this.agenda
     const pushes: UserPush[] = []
     // a run with a limit has taken the users whom it serves
     if (verdict?.held || Number.isFinite(this.scope.limit)) return pushes
-    for (const pass of passes) pushes.push(...(await planned.draw(pass, count, reservedBelow)))
+    for (const pass of passes) pushes.push(...(await this.tools.planned.draw(pass, count, reservedBelow)))
     return pushes
   }
 

@@ -34,7 +34,7 @@ const receiverOf = (row: ReceiverStore, notes: string[] = []) =>
     clock: systemClock,
     reporter: collectingReporter([], notes),
     settings: { outageMs: 60_000, compress: 'off', ratePerSecond: undefined, retryDelayMs: 0 },
-    ...{ heeds: true, accepts: false, tellsAgain: true },
+    ...{ heeds: true, accepts: false, isOfFailed: false, tellsAgain: true },
   })
 
 const note = (receiver: Receiver, httpStatus: number, drawn = true) =>

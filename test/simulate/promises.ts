@@ -157,7 +157,7 @@ function checkEnd({ outcome, byPush, isSmooth }: Facts, process: SimulatedProces
     wasStopped ||
     skips.length > 0 ||
     (summary.owed > 0 && !isAlone) ||
-    process.notes.some((note) => /still owed|giving up|slowing/.test(note))
+    process.notes.some((note) => /giving up|slowing/.test(note))
   if (!ok && !isReasoned) say(`push ${nth} is not well, and says nothing of why`)
   const first = byPush.get(nth)?.length ?? 0
   if (request.what === 'user' && ok && first === 0 && skips.length === 0 && !request.owedOnly)
@@ -185,8 +185,8 @@ function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void 
   const { nth, settings } = process
   const own = byPush.get(nth) ?? []
   const told = inOrderTold(own)
-  // a success of another push is an answer of another kind too, since the last that counted; it does from when the statements arrive
-  // that tell and read it
+  // a success of another push is an answer of another kind too, if it came since the last one that counted; the statements that tell and
+  // read it take some milliseconds
   const ofStatementsMs = 15
   const isWellElsewhere = (sinceMs: number, atMs: number) =>
     outcome.receiver.attempts.some(
@@ -341,9 +341,11 @@ function checkKnownTrouble({ byPush, isSmooth, outcome }: Facts, say: Say): void
   const isLateAtTimes = manner && manner.latencyMs < 2 * timeoutMs && timeoutMs < 2 * manner.latencyMs
   if (later.length > 0 || manner?.is === 'plain alone' || manner?.is === 'mixed' || isLateAtTimes || !isSmooth) return
   const some = outcome.processes.slice(0, outcome.pushes)
+  // what few users show whom it had failed for before, a push keeps to itself
   const finder = some.find(
-    ({ end, lines, notes }) =>
+    ({ nth, request, end, lines, notes }) =>
       end?.is === 'ended' &&
+      (request.what !== 'failed' || (byPush.get(nth)?.length ?? 0) >= alikeInARow) &&
       (notes.some((note) => /^The receiver is down: /.test(note)) ||
         lines.some((line) => line.type === 'skip' && line.reason.startsWith('held: the receiver refuses every'))),
   )

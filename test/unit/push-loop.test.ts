@@ -119,7 +119,7 @@ async function start({ clock, users, concurrency, gate = () => undefined, take, 
   const { signal: stop } = new AbortController()
   const receiver = new Receiver({
     row: ledger.receiver('http://receiver.example', 1),
-    ...{ wire, clock, reporter, heeds: false, accepts: false, tellsAgain: false },
+    ...{ wire, clock, reporter, heeds: false, accepts: false, isOfFailed: false, tellsAgain: false },
     settings: {
       outageMs: 0,
       compress: 'off',
@@ -277,6 +277,7 @@ test('a trouble that time alone shows, and that nobody can be told, fails the pu
       clock,
       heeds: true,
       accepts: false,
+      isOfFailed: false,
       tellsAgain: false,
       reporter: collectingReporter([], []),
     },

@@ -42,6 +42,8 @@ export interface ReceiverContext {
   heeds: boolean
   /** The push goes on regardless of trouble, and its first success ends a trouble that others see. */
   accepts: boolean
+  /** It serves those alone for whom the receiver has failed before: what few of them show it keeps to itself. */
+  isOfFailed: boolean
   /** Whether the trouble that an earlier push found is reported. */
   tellsAgain: boolean
   reporter: PushReporter
@@ -288,12 +290,13 @@ export class Receiver {
   private apply(event: Event): Promise<unknown> | undefined {
     const before = this.health
     const { health, write } = step(before, event, this.now, this.rules)
+    const isKept = write?.says === 'trouble' && this.context.isOfFailed && write.inARow < alikeInARow
     if (health !== before) {
-      this.health = health
+      this.health = isKept && health.is === 'trouble' ? { ...health, shared: false } : health
       this.report(before, write)
       this.onChange()
     }
-    return write && this.tell(write)
+    return write && !isKept ? this.tell(write) : undefined
   }
 
   private tell(news: ReceiverNews): Promise<boolean> {
