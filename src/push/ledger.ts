@@ -32,7 +32,7 @@ export interface Known {
   /** Null: no trouble of the receiver is known. */
   trouble: KnownTrouble | null
   pace: KnownPace
-  /** How long ago another run had the last success that was told; null: none was. */
+  /** How long ago the last success was that a run has told of, if it was another run; else null. */
   wellMs: number | null
   /** Whether it takes compressed deliveries, or has refused one lately; null: it has said neither. */
   gzip: 'takes' | 'refused' | null
@@ -55,9 +55,6 @@ export interface ReceiverStore {
   begin(isOnlyOne: boolean): Promise<Known>
   /** False: the row says otherwise by now, such as that another process has the try. */
   tell(news: ReceiverNews): Promise<boolean>
-
-  // one try
-
   read(): Promise<Known>
 }
 

@@ -290,14 +290,14 @@ export class LedgerModel {
   countOfPass(...[pass, except = [], counted = []]: Parameters<UserStore['countOfPass']>): UsersOfPass {
     const { is } = this
     const scope = rangeScopeOf(pass)
-    const sum: UsersOfPass = { held: 0, free: 0, uncounted: 0, claimed: 0, begun: 0, withoutQueries: 0 }
+    const sum: UsersOfPass = { elsewhere: 0, free: 0, uncounted: 0, claimed: 0, begun: 0, withoutQueries: 0 }
     for (const user of this.subscribed) {
       if (is.isClaimed(pass.scope, user)) {
         sum.claimed++
         if (pass.kind === 'weekly' && this.isBegun(pass, user)) sum.begun++
       } else if (!is.isMeant(pass, user)) continue
       else if (user.places.length === 0) sum.withoutQueries++
-      else if (is.isHeld(scope, user, except)) sum.held++
+      else if (is.isInRangeOfAnother(scope, user, except)) sum.elsewhere++
       else {
         sum.free++
         if (!counted.includes(user.id)) sum.uncounted++
@@ -321,7 +321,7 @@ export class LedgerModel {
     )
     const isInRange = (user: UserRow | undefined) =>
       user !== undefined &&
-      passes.some((pass) => is.isOwedBy(pass, user) && is.isHeld(rangeScopeOf(pass), user, workerIds))
+      passes.some((pass) => is.isOwedBy(pass, user) && is.isInRangeOfAnother(rangeScopeOf(pass), user, workerIds))
     return [...new Set(inHand.map(({ userId }) => userId))].filter((id) => !isInRange(state.users.get(id))).length
   }
 
@@ -376,7 +376,7 @@ export class LedgerModel {
     const scope = rangeScopeOf(pass)
     const users = this.subscribed
       .filter((user) => cursor === undefined || comparePlaces(cursor, user) < 0)
-      .filter((user) => is.isOwedBy(pass, user) && !is.isHeld(scope, user, []))
+      .filter((user) => is.isOwedBy(pass, user) && !is.isInRangeOfAnother(scope, user, []))
       .slice(0, size)
       .map(({ id, email, homeKey }) => ({ id, email, homeKey }))
     const [first, last] = [users[0], users.at(-1)]
@@ -819,7 +819,10 @@ export class LedgerModel {
         trouble,
         tries,
         nextMs: until(nextAt, troubleRules[trouble.is].pauseMsMax),
-        secondMs: until(secondAt && secondAt + troubleRules[trouble.is].secondMs, troubleRules[trouble.is].secondMs),
+        secondMs: until(
+          secondAt && secondAt + troubleRules[trouble.is].secondPauseMs,
+          troubleRules[trouble.is].secondPauseMs,
+        ),
       },
       pace: { pausedMs: until(pausedUntil, retryAfterMsMax), allowedRate: isKnown ? rate : null },
       wellMs: wellAt !== null && wellBy !== runId && wellAt <= now ? now - wellAt : null,
@@ -870,8 +873,8 @@ export class LedgerModel {
         return { trouble: news.trouble, troubleSince: now, tries: 0, nextAt, secondAt: null }
       }
       case 'try': {
-        const { pauseMs, secondMs } = troubleRules[news.trouble.is]
-        const isEarly = secondAt !== null && secondAt <= now && secondAt > now - secondMs
+        const { pauseMs, secondPauseMs } = troubleRules[news.trouble.is]
+        const isEarly = secondAt !== null && secondAt <= now && secondAt > now - secondPauseMs
         if (isOfAnother(news) || (news.kind === 'second' && isEarly)) return undefined
         const nextAt = now + pauseMs(tries + 1)
         return { tries: tries + 1, nextAt, secondAt: news.kind === 'second' ? now : secondAt }

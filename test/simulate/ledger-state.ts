@@ -281,7 +281,7 @@ export class Conditions {
   }
 
   /** Whether the user lies in a range that a live process other than `except` has. */
-  isHeld(scope: string, user: UserRow, except: readonly number[]): boolean {
+  isInRangeOfAnother(scope: string, user: UserRow, except: readonly number[]): boolean {
     return this.state.ranges.some(
       (range) =>
         range.scope === scope &&

@@ -67,7 +67,7 @@ const keyOf = ({ now, health, ...world }: World) => {
     secondAt: clip(health.secondAt - now),
     tries: Math.min(health.tries, 2),
     since: health.trouble.is === 'refuses' ? 0 : clip(rules.patienceMs - (now - health.since)),
-    heard: { ...health.heard, alikeSince: 0 },
+    own: { ...health.own, alikeSince: 0 },
   }
   const asked = health.is === 'open' && {
     askedAt: health.askedAt === undefined ? undefined : clip(rules.patienceMs - (now - health.askedAt)),

@@ -249,7 +249,10 @@ test('with --accept a push begins as if nothing were known, waits for an outage 
 test('while a receiver refuses, one attempt an hour may be made; a second one a day, or an hour if it is down', () => {
   const { down, asks, refuses } = troubleRules
   assert.deepEqual([refuses.pauseMs(0), refuses.pauseMs(1), refuses.pauseMsMax], [0, 3_600_000, refusalTryMs])
-  assert.deepEqual([down.secondMs, asks.secondMs, refuses.secondMs], [3_600_000, outageSecondMs, refusalSecondMs])
+  assert.deepEqual(
+    [down.secondPauseMs, asks.secondPauseMs, refuses.secondPauseMs],
+    [3_600_000, outageSecondMs, refusalSecondMs],
+  )
 })
 
 // With nothing to send, `--accept` or `LEADPUSH_OUTAGE=0s` ended the alarm of a receiver that nobody had tried.

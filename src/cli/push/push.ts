@@ -87,8 +87,8 @@ async function agreeToForce(
 ): Promise<void> {
   if (!canAsk(io)) return
   const { period } = await findPeriod(db, settings)
-  const { free, held } = await countUsersOfPass(db, forcedPass(period, await findOpenForcedBy(db, period)))
-  const users = Math.min(free + held, limit ?? Number.POSITIVE_INFINITY)
+  const { free, elsewhere } = await countUsersOfPass(db, forcedPass(period, await findOpenForcedBy(db, period)))
+  const users = Math.min(free + elsewhere, limit ?? Number.POSITIVE_INFINITY)
   if (users === 0) return
   const what = `${plural(users, 'user')} who had theirs in ${period} would get a further delivery, with a new key.`
   if (await agrees(io, what, 'Send them?')) return

@@ -143,12 +143,17 @@ async function countOwedOthers(db: Database, period: string, interrupted: readon
 
 async function countUsers(db: Database, period: string) {
   const interrupted = await findInterruptedRuns(db, period)
-  const [{ free, held, claimed, withoutQueries }, others] = await Promise.all([
+  const [{ free, elsewhere, claimed, withoutQueries }, others] = await Promise.all([
     countUsersOfPass(db, weeklyPass(period)),
     countOwedOthers(db, period, interrupted),
   ])
   const leftByRun = interrupted.some(({ cameToEnd }) => !cameToEnd)
-  return { subscribed: free + held + claimed + withoutQueries, withoutQueries, owed: free + held + others, leftByRun }
+  return {
+    subscribed: free + elsewhere + claimed + withoutQueries,
+    withoutQueries,
+    owed: free + elsewhere + others,
+    leftByRun,
+  }
 }
 
 /** Why its answers held a run for all users that none has finished since. What they were to others is doubtful, which says enough. */

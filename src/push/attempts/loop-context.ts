@@ -22,6 +22,6 @@ export interface LoopContext extends Pick<RunContext, 'ledger' | 'wire' | 'clock
   receiver: Receiver
   /** How many requests may be under way at once: fewer than asked for, once this machine has lacked what more of them need. */
   slots: { atOnce: number }
-  /** Plans the pushes of up to so many users who are drawn at random from all who are owed, the reserve first; none: nobody is. */
+  /** Plans pushes of users drawn at random from all who are owed, up to `count` a pass; none: nobody is left, or the run draws none. */
   draw(count: number, reservedBelow: number): Promise<UserPush[]>
 }

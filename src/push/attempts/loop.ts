@@ -192,14 +192,9 @@ export class PushLoop {
     return pushes.length > 0
   }
 
-  /** Drawn users who are not needed wait again. */
+  /** Drawn users who are not needed wait again; once nobody else is left, the reserve goes out. */
   private putBack(): void {
     this.planned.unshift(...this.drawn.splice(0).flatMap((push) => this.reserve.offer(push)))
-    this.takeReserve()
-  }
-
-  /** Once nobody else is left, the reserve goes out. */
-  private takeReserve(): void {
     if (this.plannedAll && this.planned.length === 0) this.planned = this.reserve.take()
   }
 
@@ -277,7 +272,7 @@ export class PushLoop {
   private async findNext(): Promise<Work['next']> {
     if (this.drawn.length > 0 || (await this.draw()) || this.planned.length > 0) return { is: 'first' }
     await this.attempts.lookAnew()
-    this.takeReserve()
+    this.putBack()
     const [firstMs, secondMs] = [this.attempts.due.untilNext('first'), this.attempts.due.untilNext('second')]
     // planning may have gone on meanwhile
     if (this.planned.length > 0 || firstMs <= 0) return { is: 'first' }

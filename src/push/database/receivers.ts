@@ -35,7 +35,7 @@ const byTrouble = (of: (rules: (typeof troubleRules)[Trouble['is']]) => number) 
     sql` `,
   )} end`
 /** SQL: the pause between two second attempts. */
-const secondPause = byTrouble(({ secondMs }) => secondMs)
+const secondPause = byTrouble(({ secondPauseMs }) => secondPauseMs)
 
 /**
  * SQL: milliseconds until `time`. A time too far ahead comes from a wrong clock, and counts as over; against `now()` so would the pause
@@ -139,7 +139,7 @@ export const databaseReceiver = (db: Database, receiverUrl: string, runId: numbe
       }),
     async tell(news) {
       const { numAffectedRows } =
-        await sql`${repeatable('it counts once: each has a condition')} ${statementFor(id, runId, news)}`.execute(db)
+        await sql`${repeatable('each counts once, or sets values')} ${statementFor(id, runId, news)}`.execute(db)
       return numAffectedRows === 1n
     },
   }

@@ -7,12 +7,12 @@ import type { Database } from '../../db/open.ts'
 import { isAbandoned, isElsewhere, isWanted, type Takeover } from '../../deliveries/ledger.ts'
 import { periodBegins } from '../../deliveries/runs.ts'
 import type { Pass } from '../whom/pass.ts'
-import { hasQueries, isClaimed, isHeld, isMeant, isOwedBy, type NarrowedPass } from './users-to-serve.ts'
+import { hasQueries, isClaimed, isInRangeOfAnother, isMeant, isOwedBy, type NarrowedPass } from './users-to-serve.ts'
 
 /** Subscribed users of a pass; counts. */
 export interface UsersOfPass {
   /** Not served yet: users of other processes, and free users. */
-  held: number
+  elsewhere: number
   free: number
   /** Free users who are not among `counted`. */
   uncounted: number
@@ -75,22 +75,22 @@ async function countPage(
         select email from claims where scope = ${pass.scope} and ${isOfPage}
       ),
       of_pass as materialized (
-        select case when ${isMeant(pass)} then ${hasQueries} end as asks, ${isHeld(pass, except)} as held, u.id = any (${counted}) as counted
+        select case when ${isMeant(pass)} then ${hasQueries} end as asks, ${isInRangeOfAnother(pass, except)} as elsewhere, u.id = any (${counted}) as counted
         -- not a join, which may read the whole page for a few of its users
         from users u where u.email = any (array(select email from unclaimed))
       )
       select ${claimed ? sql`(select count(*) from users where subscribed and ${isOfPage}) - count(*)` : sql`0`} as claimed,
         ${claimed && pass.kind === 'weekly' ? countBegun(pass, isOfPage) : sql`0`} as begun,
-        count(*) filter (where not asks) as "withoutQueries", count(*) filter (where asks and held) as held,
-        count(*) filter (where asks and not held) as free,
-        count(*) filter (where asks and not held and not counted) as uncounted
+        count(*) filter (where not asks) as "withoutQueries", count(*) filter (where asks and elsewhere) as elsewhere,
+        count(*) filter (where asks and not elsewhere) as free,
+        count(*) filter (where asks and not elsewhere and not counted) as uncounted
       from of_pass
     `.execute(db)
   return rows[0] as UsersOfPass
 }
 
 async function countPages(db: Database, pass: Pass | NarrowedPass, asked: Asked): Promise<UsersOfPass> {
-  const sum: UsersOfPass = { held: 0, free: 0, uncounted: 0, claimed: 0, begun: 0, withoutQueries: 0 }
+  const sum: UsersOfPass = { elsewhere: 0, free: 0, uncounted: 0, claimed: 0, begun: 0, withoutQueries: 0 }
   const ends = await findPageEnds(db)
   const pages = [...ends, undefined].map((upto, at) => ({ behind: ends[at - 1] ?? '', upto })).values()
   const countNext = async () => {
@@ -113,8 +113,8 @@ export const countUsersOfPass = (
 
 /** How many users of a pass have queries and no claim in its scope. */
 export async function countUnclaimed(db: Database, pass: Pass | NarrowedPass): Promise<number> {
-  const { free, held } = await countPages(db, pass, { except: [], counted: [], claimed: false })
-  return free + held
+  const { free, elsewhere } = await countPages(db, pass, { except: [], counted: [], claimed: false })
+  return free + elsewhere
 }
 
 /** How many users have a delivery that a live process other than `workerIds` is working on, besides those in its ranges. */
@@ -123,7 +123,7 @@ export async function countUsersElsewhere(
   passes: readonly Pass[],
   workerIds: readonly number[],
 ): Promise<number> {
-  const isInRange = passes.map((pass) => sql<boolean>`(${isOwedBy(pass)} and ${isHeld(pass, workerIds)})`)
+  const isInRange = passes.map((pass) => sql<boolean>`(${isOwedBy(pass)} and ${isInRangeOfAnother(pass, workerIds)})`)
   const { rows } = await sql<{ n: number }>`
       with in_hand as materialized (select distinct d.user_id as id from deliveries d where ${isElsewhere(workerIds)})
       select count(*) as n from in_hand h where not exists (

@@ -138,8 +138,8 @@ const blocksPerDraw = 400
 
 /**
  * About `count` users of a pass who are owed it, drawn at random from all of them, also from the ranges of other processes; those of the
- * reserve first. They lie far from each other in the order of places: steps of the golden ratio from anywhere meet each stretch of it. Few
- * blocks are enough as long as many are owed; then it reads more.
+ * reserve first. They lie far from each other in the order of places: steps of the golden ratio from anywhere meet each stretch of it. While
+ * many are owed, a few blocks are enough. If they have too few users, it reads more blocks.
  */
 export async function drawUsers(
   db: Database,
@@ -152,17 +152,13 @@ export async function drawUsers(
   const { rows: sizes } = await sql<{ blocks: number }>`
       select pg_relation_size('users') / current_setting('block_size')::integer as blocks
     `.execute(db)
-  for (
-    let share = Math.min(100, (100 * blocksPerDraw) / (sizes[0]?.blocks || 1));
-    ;
-    share = Math.min(100, share * 10)
-  ) {
-    const at = share
+  let share = Math.min(100, (100 * blocksPerDraw) / (sizes[0]?.blocks || 1))
+  for (; ; share = Math.min(100, share * 10)) {
     const { rows } = await sql<UserToServe>`
         with owed as (
           select u.id, u.email, ${isReserved} as reserved,
             ${goldenRatio}::double precision * row_number() over (partition by ${isReserved} order by u.home_key, u.id) as step
-          from users u tablesample system (${at}) where ${isOwedBy(pass)}
+          from users u tablesample system (${share}) where ${isOwedBy(pass)}
         )
         select id, email from owed, (select random() as first) f
         order by reserved desc, step + first - floor(step + first) limit ${count}
@@ -172,7 +168,7 @@ export async function drawUsers(
 }
 
 /** SQL: whether the user `u` lies in a range that a live process other than `except` has. */
-export const isHeld = (pass: Pass, except: readonly number[]) => sql`exists (
+export const isInRangeOfAnother = (pass: Pass, except: readonly number[]) => sql`exists (
   select from user_ranges s join workers w on w.id = s.worker_id
   where s.scope = ${rangeScopeOf(pass)} and ${holdsLease(sql`w`)} and w.id <> all (${except})
     and (u.home_key, u.id) between (s.first_home_key, s.first_user_id) and (s.last_home_key, s.last_user_id))`
@@ -245,7 +241,7 @@ export async function takeRange(
       with live as materialized (select w.id from ${liveWorker(worker)}),
       next as materialized (
         select u.id, u.email, u.home_key from ${lookedAt(behind)} u
-        where ${isOwedBy(pass)} and not ${isHeld(pass, [])}
+        where ${isOwedBy(pass)} and not ${isInRangeOfAnother(pass, [])}
         order by u.home_key, u.id limit ${size}
       ),
       bounds as (

@@ -14,7 +14,7 @@ import { databaseLedger } from '../database/database-ledger.ts'
 import { Planner, type UserPlan } from '../database/planner.ts'
 import { findTrouble } from '../database/receivers.ts'
 import { countUsersElsewhere } from '../database/users-left.ts'
-import { findUsersToServe, isHeld } from '../database/users-to-serve.ts'
+import { findUsersToServe, isInRangeOfAnother } from '../database/users-to-serve.ts'
 import { toReason, type WeekHold } from '../hold.ts'
 import type { PushSettings } from '../push-request.ts'
 import { Tally, toDeliveryLine } from '../reporter.ts'
@@ -138,10 +138,10 @@ export class Preview {
 
   /** Leaves out users whom running pushes are working on, as a push does. */
   private async *planPass(pass: Pass) {
-    const unheld = { ...pass, only: sql<boolean>`not ${isHeld(pass, [])}` }
+    const free = { ...pass, only: sql<boolean>`not ${isInRangeOfAnother(pass, [])}` }
     let cursor: Cursor | undefined
     do {
-      const users = await findUsersToServe(this.db, unheld, cursor, usersPerPage)
+      const users = await findUsersToServe(this.db, free, cursor, usersPerPage)
       yield* this.planSome(users, pass.kind, pass.compared)
       cursor = users.at(-1)
     } while (cursor)

@@ -43,8 +43,8 @@ export interface Open {
   /** When the receiver first asked for less since its last success. */
   askedAt: number | undefined
   /**
-   * The trouble that others see, and this push does not: an answer has ended it here, or they have told of it. If answers look like trouble
-   * again, attempts of either kind decide, second ones one by one.
+   * A trouble of the row that this push does not take for its own: an answer has ended it here, others have told of it, or the push goes on
+   * regardless. If answers look like trouble again, attempts of either kind decide, second ones one by one.
    */
   theirs: Trouble | undefined
 }
@@ -63,8 +63,8 @@ interface InTrouble {
   secondAt: number
   /** The try that this process may make, or is making. */
   mine: AttemptKind | undefined
-  /** How all attempts had ended before others told of the trouble: if one that ends it is like them, they count. */
-  heard: Pick<Open, 'alike' | 'alikeSince' | 'inARow'>
+  /** How its own attempts had all ended before others told of the trouble: if one that ends it is like them, they count. */
+  own: Pick<Open, 'alike' | 'alikeSince' | 'inARow'>
 }
 
 export type Health =
@@ -272,7 +272,7 @@ function enter(sign: BadSign, inARow: number, theirs: Trouble | undefined, now: 
     return { health: { is: 'over', why }, ...(!isAlike(theirs, sign) && { write }) }
   }
   const trouble = { is: 'down' } as const
-  const found = { trouble, since: now, known: false, shared: true, tries: 0, mine: undefined, heard: nothingAlike }
+  const found = { trouble, since: now, known: false, shared: true, tries: 0, mine: undefined, own: nothingAlike }
   const nextAt = now + troubleRules.down.pauseMs(0)
   const write = { says: 'trouble', trouble, inARow, error } as const
   return { health: { is: 'trouble', ...found, nextAt, secondAt: now }, write }
@@ -280,11 +280,11 @@ function enter(sign: BadSign, inARow: number, theirs: Trouble | undefined, now: 
 
 function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): HealthStep {
   const { trouble, tries, mine, nextAt } = health
-  const { pauseMs, secondMs } = troubleRules[trouble.is]
+  const { pauseMs, secondPauseMs } = troubleRules[trouble.is]
   switch (event.is) {
     case 'granted': {
       const { kind } = event
-      const secondAt = kind === 'second' ? now + secondMs : health.secondAt
+      const secondAt = kind === 'second' ? now + secondPauseMs : health.secondAt
       return { health: { ...health, tries: tries + 1, nextAt: now + pauseMs(tries + 1), secondAt, mine: kind } }
     }
     case 'taken back': {
@@ -297,8 +297,8 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
       return { health: { ...health, nextAt: Math.max(nextAt, now + outageCheckMs) } }
     case 'outcome': {
       const { sign } = event
-      if (!ends(trouble, sign)) return { health: { ...health, mine: undefined, heard: nothingAlike } }
-      const heard = hear({ ...unproven, ...health.heard, theirs: trouble }, sign, now)
+      if (!ends(trouble, sign)) return { health: { ...health, mine: undefined, own: nothingAlike } }
+      const heard = hear({ ...unproven, ...health.own, theirs: trouble }, sign, now)
       return count(heard, { ...event, attempt: 1 }, now, rules)
     }
     default:
@@ -329,10 +329,10 @@ function learn(from: Open | InTrouble, { known: row, begins }: Row, now: number,
   if (same?.tries === tries) return { ...same, secondAt, shared: true }
   if (trouble.is === 'refuses' && !begins && same === undefined)
     return hearOfRefusal(health.is === 'open' ? health : unproven, trouble, now, rules)
-  const heard = health.is === 'trouble' ? health.heard : heardBefore(health)
+  const own = health.is === 'trouble' ? health.own : ownSoFar(health)
   const { since, known, mine } = same ?? { since: now, known: begins, mine: undefined }
   const nextAt = now + (isWaitedFor && begins ? 0 : nextMs)
-  return { is: 'trouble', trouble, since, known, shared: true, tries, nextAt, secondAt, mine, heard }
+  return { is: 'trouble', trouble, since, known, shared: true, tries, nextAt, secondAt, mine, own }
 }
 
 /** Another push may have met only users whom the receiver refuses: this one is suspicious, and its first success ends that for all. */
@@ -346,7 +346,7 @@ function hearOfRefusal(health: Open, trouble: Trouble & { is: 'refuses' }, now: 
 }
 
 /** While the receiver is unproven, and first attempts are left, no second one comes between them. */
-const heardBefore = ({ isMixed, firstsLeft, alike, alikeSince, inARow }: Open) =>
+const ownSoFar = ({ isMixed, firstsLeft, alike, alikeSince, inARow }: Open) =>
   isMixed || !firstsLeft ? nothingAlike : { alike, alikeSince, inARow }
 
 /** A push that goes on regardless begins as if nothing were known; its first success ends what others see. */

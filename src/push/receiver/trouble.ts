@@ -20,6 +20,7 @@ export interface KnownTrouble {
   trouble: Trouble
   /** Attempts made since the trouble was found. */
   tries: number
+  /** In how many milliseconds the next try may be made. */
   nextMs: number
   /** In how many milliseconds a second attempt may be made. */
   secondMs: number
@@ -76,7 +77,7 @@ interface TroubleRules {
   pauseMs(tries: number): number
   pauseMsMax: number
   /** The pause between two second attempts. */
-  secondMs: number
+  secondPauseMs: number
   /** A push waits for the end of the trouble, until its patience is over. Otherwise it ends. */
   isWaitedFor: boolean
   /** A try needs a sign of life first. */
@@ -86,7 +87,7 @@ interface TroubleRules {
 const waitedFor = {
   pauseMs: (tries: number) => Math.min(outagePauseMs * 2 ** tries, outagePauseMsMax),
   pauseMsMax: outagePauseMsMax,
-  secondMs: outageSecondMs,
+  secondPauseMs: outageSecondMs,
   isWaitedFor: true,
 }
 
@@ -97,7 +98,7 @@ export const troubleRules: Record<Trouble['is'], TroubleRules> = {
     // the push that comes next may try at once
     pauseMs: (tries) => (tries === 0 ? 0 : refusalTryMs),
     pauseMsMax: refusalTryMs,
-    secondMs: refusalSecondMs,
+    secondPauseMs: refusalSecondMs,
     isWaitedFor: false,
     needsLife: false,
   },

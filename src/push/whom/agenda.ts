@@ -139,8 +139,8 @@ export class Agenda {
       const found = await this.context.ledger.users.countOfPass(pass, except, counted)
       sum.free += found.free
       sum.uncounted += found.uncounted
-      sum.elsewhere += found.held
-      if (pass.meant.who === 'served' && found.held === 0) sum.forcedBy = pass.meant.before
+      sum.elsewhere += found.elsewhere
+      if (pass.meant.who === 'served' && found.elsewhere === 0) sum.forcedBy = pass.meant.before
       if (pass.kind !== 'weekly') continue
       // both figures of a page are of one moment: others begin users meanwhile
       sum.served += found.claimed - found.begun

@@ -42,7 +42,7 @@ type PushKind = Pick<PlannedPush, 'kind' | 'scope'> & Pick<Pass, 'compared'>
 /** A planned push with the input of its plan, for planning it anew. */
 export interface UserPush extends PlannedPush {
   by: PushKind
-  /** The range in which its user was found; undefined: by name. */
+  /** The range in which its user was found; undefined: it was asked for by name, or drawn. */
   range: Cursor | undefined
 }
 

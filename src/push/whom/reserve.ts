@@ -9,9 +9,9 @@ const reservedMax = 64
 /** The first users of a push keep their order. So few prove no trouble. */
 const orderedFirst = 16
 
-/** The fractions of its multiples lie evenly between 0 and 1. */
+/** The inverse of the golden ratio: the fractions of its multiples lie evenly between 0 and 1. */
 export const goldenRatio = (Math.sqrt(5) - 1) / 2
-/** The golden ratio as a share of 2^32, as a whole number. */
+/** A prime near 2^32 times as much: the same in whole numbers. */
 export const reserveFactor = 0x9e3779b1
 
 /** Of a larger id only the rest counts: times the factor it is within a bigint. */
