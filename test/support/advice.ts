@@ -30,6 +30,8 @@ export interface Trouble {
   begin?(house: House): Promise<unknown>
   /** Mends what is no matter of the receiver. */
   mend?(house: House): Promise<void>
+  /** The person finds right what the guard holds. */
+  accepts?: true
 }
 
 async function runSql({ database }: House, text: string): Promise<void> {
@@ -78,11 +80,21 @@ export const troubles: Record<string, Trouble> = {
       env.LEADPUSH_TIME_ZONE = 'Asia/Tokyo'
     },
   },
+  'a login page answered, and the time zone is another': {
+    users: 42,
+    answers: [everybody(page)],
+    begin: async (house) => {
+      await house.call('push --all')
+      // the same week at all times
+      await runSql(house, "update runs set time_zone = 'Atlantic/Reykjavik'")
+    },
+    accepts: true,
+  },
   'a push was killed': { answers: [everybody('hang')], begin: killPush },
 }
 
 /** Carries out what is advised; returns the commands. */
-async function follow(house: House, more: Answering[], { begin, mend }: Trouble): Promise<string[]> {
+async function follow(house: House, more: Answering[], { begin, mend, accepts }: Trouble): Promise<string[]> {
   const told = async (args: string) => {
     const { json, stderr } = await house.call(`${args} --json`)
     const steps = json.at(-1)?.advice as Step[] | undefined
@@ -98,7 +110,8 @@ async function follow(house: House, more: Answering[], { begin, mend }: Trouble)
     if (step?.run === undefined) return commands
     // a person does not wait for an hour either
     const waits = step.or?.when.includes('an hour away') && commands.includes(step.run.join(' '))
-    const run = (waits && step.or ? step.or.run : step.run).join(' ')
+    const takesOr = waits || (accepts && step.or?.when === 'if it is right as it is')
+    const run = (takesOr && step.or ? step.or.run : step.run).join(' ')
     if (steps.some((step) => step.do)) {
       const next = more.shift()
       takeBy(house, next ?? everybody(200))

@@ -6,6 +6,7 @@ import type { Database, OpenDatabase } from '../../db/open.ts'
 import { onCommitsHang } from '../../db/silence.ts'
 import { findOpenForcedBy, findPeriod, type RunCommand } from '../../deliveries/runs.ts'
 import { createHttp } from '../../http/client.ts'
+import { countWithoutLater } from '../../inspect/status/status.ts'
 import { countUsersOfPass } from '../../push/database/users-left.ts'
 import { tellAll } from '../../push/reporter.ts'
 import { type PushRequest, runPush } from '../../push/run-push.ts'
@@ -166,6 +167,8 @@ export async function sendPush(
   try {
     const reporter = tellAll(view.reporter, ...[metrics, ping].filter((each) => each !== undefined))
     const end = await runPush({ db, http, vault, settings, request, accept, reporter, stop: stop.signal })
+    // whoever is asked to accept what holds a push hears of doubtful deliveries of earlier ones first
+    if (end.held) end.doubtful = (await countWithoutLater(db, end.summary.period)).doubtfulWithoutLater
     metrics?.end({ ...end.summary, held: end.held }, end.cameToEnd)
     ping?.noteEnd(end)
     await view.end(end)

@@ -82,8 +82,12 @@ function makeAnew({ failed = 0, unknown = 0, doubtful = 0, user }: Troubles): St
 
 /** The steps in their order. None: nothing is to be done. */
 export function adviseOn(troubles: Troubles): Step[] {
-  const { receiver, held, failed = 0, unknown = 0 } = troubles
+  const { receiver, held, failed = 0, unknown = 0, doubtful = 0 } = troubles
   const [go, anew] = [goOn(troubles), makeAnew(troubles)]
+  // without anything to go on with, deliveries made anew are what shows that the receiver is well
+  const last: Step | undefined = anew && !go ? { ...anew, of: [...anew.of, 'down', 'refused', 'held'] } : anew
+  // `--accept`, given for what holds the push, would also take the doubtful deliveries for good
+  const runs = held !== undefined && doubtful > 0 ? [last, go] : [go, last]
   const steps: (Step | false | undefined)[] = [
     receiver && {
       do: 'mend receiver',
@@ -99,9 +103,7 @@ export function adviseOn(troubles: Troubles): Step[] {
     },
     held && { ...mends[held], of: ['held'] },
     failed + unknown > 0 && !receiver && { do: 'mend cause', why: 'mend the cause', of: ['not-delivered'] },
-    go,
-    // without anything to go on with, these are what shows that the receiver is well
-    anew && (go ? anew : { ...anew, of: [...anew.of, 'down', 'refused', 'held'] }),
+    ...runs,
   ]
   return steps.filter((step) => step !== false && step !== undefined)
 }

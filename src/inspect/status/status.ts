@@ -116,7 +116,8 @@ async function countPending(db: Database) {
 
 type WithoutLater = Pick<Status, 'failedWithoutLater' | 'unknownWithoutLater' | 'doubtfulWithoutLater'>
 
-async function countWithoutLater(db: Database, period: string): Promise<WithoutLater> {
+/** Of the period. */
+export async function countWithoutLater(db: Database, period: string): Promise<WithoutLater> {
   // each is a look into an index of its own
   const usersWith = (isSo: RawBuilder<boolean>) => sql`(
     select count(distinct d.user_id) from deliveries d join users u on u.id = d.user_id
