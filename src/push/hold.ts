@@ -5,21 +5,23 @@ import type { WhyOver } from './receiver/health.ts'
 
 export type Hold = WeekHold | UserHold | ReceiverHold
 
+/** Too little was imported, in all or from one source: so many listings, or so many filled fields of these listings. */
+export interface FewListings {
+  by: 'week'
+  fell: 'listings' | 'filledFields'
+  listings: number
+  filledFields: number | null
+  before: number
+  /** The weeks to compare with; `accepted`: the accepted figures of this week. */
+  weeks: number | 'accepted'
+  source: string | undefined
+}
+
 /** Reasons to hold a whole weekly run. */
 export type WeekHold =
-  /** Too little was imported, in all or from one source: so many listings, or so many filled fields of these listings. */
-  | {
-      by: 'week'
-      fell: 'listings' | 'filledFields'
-      listings: number
-      filledFields: number | null
-      before: number
-      /** The weeks to compare with; `accepted`: the accepted figures of this week. */
-      weeks: number | 'accepted'
-      source: string | undefined
-    }
-  /** This machine's time zone differs from the last run's: its week may be another. */
-  | { by: 'zone'; timeZone: string; other: string }
+  | FewListings
+  /** This machine's time zone differs from the last run's: its week may be another. `week`: what else `--accept` would accept. */
+  | { by: 'zone'; timeZone: string; other: string; week: FewListings | undefined }
 
 /** Reasons to hold one user. */
 export type UserHold =
@@ -40,8 +42,9 @@ export function toReason(hold: Hold): string {
     case 'week':
       return `held: ${describeWeek(hold)}`
     case 'zone': {
-      const { timeZone, other } = hold
-      return `held: LEADPUSH_TIME_ZONE is ${timeZone}, and the last run used ${other}: give all machines that share this database the same, or, if it is ${timeZone} from now on, use --accept`
+      const { timeZone, other, week } = hold
+      const also = week ? `, which accepts this too: ${describeWeek(week)}` : ''
+      return `held: LEADPUSH_TIME_ZONE is ${timeZone}, and the last run used ${other}: give all machines that share this database the same, or, if it is ${timeZone} from now on, use --accept${also}`
     }
     case 'user': {
       const { leads, before } = hold
@@ -59,7 +62,7 @@ export function toReason(hold: Hold): string {
   }
 }
 
-function describeWeek({ fell, listings, filledFields, before, weeks, source }: WeekHold & { by: 'week' }): string {
+function describeWeek({ fell, listings, filledFields, before, weeks, source }: FewListings): string {
   const ofSource = source === undefined ? '' : ` of the source ${source}`
   const when =
     weeks === 'accepted'

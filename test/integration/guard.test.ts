@@ -217,6 +217,12 @@ const rows: Record<string, Step[]> = {
     { settings: there, ok: true },
     { held: zones('UTC', 'Africa/Abidjan') },
   ],
+  // it named the zone alone, and the week's fall went out with what was accepted for that
+  'a hold for the time zone tells what else --accept would accept': [
+    { leads: [one], users: ['a'], feed: 1_999, ok: true },
+    { weeks: 1, leads: [one], feed: 999, settings: there, ok: false, sent: 0, held: `${zones('Africa/Abidjan', 'UTC')}, which accepts this too: ${ofWeek(1_000, 2_000).slice('*: held: '.length)}` },
+    { settings: there, accept: true, ok: true, sent: 1 },
+  ],
   'a run that is held makes second attempts and sends subscription pushes': [
     { users: ['a'], leads: [one], feed: 2_000, answers: [500], stopAt: 1 },
     { weeks: 1, users: ['b'], sql: owe(`email like 'b@%'`), ok: false, skips: 1, sent: 2, summary: { owed: 2, delivered: 2, users: 2 } },

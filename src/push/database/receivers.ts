@@ -132,9 +132,7 @@ export const databaseReceiver = (db: Database, receiverUrl: string, runId: numbe
       rideOut(db, async () => {
         await sql`insert into receivers (url_sha256) values (${id}) on conflict do nothing`.execute(db)
         if (isOnlyOne)
-          await sql`
-            update receivers set ${isWell} where url_sha256 <> ${id} and trouble is not null
-          `.execute(db)
+          await sql`update receivers set ${isWell} where url_sha256 <> ${id} and trouble is not null`.execute(db)
         return await find(db, id, runId)
       }),
     async tell(news) {

@@ -164,8 +164,7 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       const inARow = Math.min(health.inARow, drawnAfter(health, rules))
       const isNews = health.alike && event.at > health.alikeSince
       // in an outage second attempts would be lost
-      const isOfSome = health.alike?.is !== 'down'
-      const ofSome = { alikeSince: now, inARow, early: 0, isEverybody: false, isOfSome }
+      const ofSome = { alikeSince: now, inARow, early: 0, isEverybody: false, isOfSome: health.alike?.is !== 'down' }
       return { health: isNews ? { ...health, ...ofSome } : health }
     }
     case 'nobody to draw': {

@@ -18,7 +18,7 @@ export type LoopEnd =
   | { is: 'stopped' }
   /** The next attempt is due later than this run waits. */
   | { is: 'leaving' }
-  /** The receiver is in trouble. */
+  /** The receiver is in trouble, or this machine lacks what one request needs. */
   | { is: 'gave up'; why: WhyGaveUp }
 
 export interface RunFacts extends Pick<Tally, 'delivered' | 'failed' | 'unknown' | 'pending'> {

@@ -6,7 +6,7 @@ import { comparedLeadsMin, comparedListingsMin, userFall, weekFall } from '../..
 import { sumLeads } from '../../deliveries/plan.ts'
 import type { ImportVolume, OpenRun, SourceVolume } from '../../deliveries/runs.ts'
 import type { UserPlan } from '../database/planner.ts'
-import type { UserHold, WeekHold } from '../hold.ts'
+import type { FewListings, UserHold, WeekHold } from '../hold.ts'
 
 export interface Week {
   importVolume: ImportVolume
@@ -32,7 +32,7 @@ function median(figures: readonly number[]): number | undefined {
 }
 
 /** Why the whole run is held: because of all imports together, or those of one source; undefined: it is not. */
-export function judgeWeek(week: Omit<Week, 'earlier'>): WeekHold | undefined {
+export function judgeWeek(week: Omit<Week, 'earlier'>): FewListings | undefined {
   const { importVolume, before, isAccepted } = week
   const sources = week.sources.map(({ volume, before }) => ({ volume, before, source: volume.name }))
   for (const { volume, before: earlier, source } of [{ volume: importVolume, before, source: undefined }, ...sources]) {
@@ -42,7 +42,7 @@ export function judgeWeek(week: Omit<Week, 'earlier'>): WeekHold | undefined {
   return undefined
 }
 
-type Fall = Pick<WeekHold & { by: 'week' }, 'fell' | 'listings' | 'filledFields' | 'before'>
+type Fall = Pick<FewListings, 'fell' | 'listings' | 'filledFields' | 'before'>
 
 function judgeVolume({ listings, filledFields }: ImportVolume, before: readonly ImportVolume[]): Fall | undefined {
   const listingsBefore = median(before.map((week) => week.listings))
@@ -93,15 +93,11 @@ export function judge(week: Week, of: GuardSettings & { interrupted: readonly Op
   const { guard, accept, interrupted, timeZone, otherTimeZone } = of
   const guards = guard === 'on' && !accept
   const guardsUsers = guards && !interrupted.some(({ accepted }) => accepted)
+  const held = guards ? judgeWeek(week) : undefined
   return {
     importVolume: week.importVolume,
     sources: week.sources.map(({ volume }) => volume),
-    held:
-      !accept && otherTimeZone !== undefined
-        ? { by: 'zone', timeZone, other: otherTimeZone }
-        : guards
-          ? judgeWeek(week)
-          : undefined,
+    held: !accept && otherTimeZone !== undefined ? { by: 'zone', timeZone, other: otherTimeZone, week: held } : held,
     guardsUsers,
     earlier: guardsUsers ? week.earlier : [],
   }
