@@ -52,7 +52,7 @@ test('the last user of many is found at once, whose neighbours were all served i
   // a count of many users took so long that the database counted as absent, and one with many pending read all of them for each
   const weekly = weeklyPass('2020-W02')
   assert.deepEqual(await countUsersOfPass(db, weekly, [rows[0].id]), {
-    held: 0,
+    elsewhere: 0,
     free: 1,
     uncounted: 1,
     claimed: users - 1,
@@ -113,7 +113,7 @@ test('the last user of many is found at once, whose neighbours were all served i
 test('users are counted once each, on every page, and beside each other or in a transaction alike', async (t) => {
   const { db, pool } = await (await createDatabase(t)).open()
   const weekly = weeklyPass('2020-W02')
-  const none = { held: 0, free: 0, uncounted: 0, claimed: 0, begun: 0, withoutQueries: 0 }
+  const none = { elsewhere: 0, free: 0, uncounted: 0, claimed: 0, begun: 0, withoutQueries: 0 }
   assert.deepEqual(await countUsersOfPass(db, weekly), none)
   await pool.query(`
     insert into users (id, email, receiver_key, subscribed) overriding system value
