@@ -309,6 +309,21 @@ export const regressions: Readonly<Record<string, Scenario>> = {
       { is: 'away', forMs: 11, server: true, lostMs: 356, atMs: 1_156 },
     ],
   },
+  'an outage that begins as other pushes have their last successes costs nobody both attempts': {
+    seed: 930_519_155,
+    users: usersIn(
+      '1 2 1 - 1 2 1 2 2 2 2 - 1 2 2 2 2 1 2 2 1 2 1 2 - 2 2 2 1 2 1 1 2 1 2 1 1 2 2 2 2 1 1 2 2 2 1 1 1 1 1 2 1 1 1 1 2 1 2 2 1 2 1 1 1 2 1 1 1 1 1 1 2 1 1 2 1 2 2 2 2 2 1 2 1 1 2 2',
+      [1, 21, 55, 57],
+    ),
+    listings: [],
+    settings: { ...settings, retryDelayMs: 1_000, concurrency: 16, outageMs: 60_000, leaseMs: 20_000, guard: 'off' },
+    receiver: [
+      { atMs: 0, manner: { is: 'well', latencyMs: 74, gzip: false } },
+      { atMs: 79, manner: { is: 'status', status: 503, latencyMs: 74 } },
+    ],
+    pushes: [18, 2, 23].map((atMs) => ({ ...all, atMs })),
+    events: [],
+  },
   'a draw finds others behind users whom the guard holds': {
     seed: 1,
     users: Array.from({ length: 61 }, (_, at) => [

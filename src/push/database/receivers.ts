@@ -2,7 +2,6 @@
  * The row in which all processes share their knowledge of a receiver (contract 4.12, 4.17), by the database's clock: the only SQL on the
  * table `receivers`.
  */
-
 import { createHash } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import { gzipRefusalMs, paceDays, retryAfterMsMax } from '../../base/limits.ts'

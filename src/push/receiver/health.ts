@@ -163,9 +163,10 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       // what looks like trouble is of some users: more of them are drawn, as if it had just begun
       const inARow = Math.min(health.inARow, drawnAfter(health, rules))
       const isNews = health.alike && event.at > health.alikeSince
-      // in an outage second attempts would be lost
-      const ofSome = { alikeSince: now, inARow, early: 0, isEverybody: false, isOfSome: health.alike?.is !== 'down' }
-      return { health: isNews ? { ...health, ...ofSome } : health }
+      // in an outage second attempts would be lost: once nobody is left to be drawn, all that were alike count
+      const isOfSome = health.alike?.is !== 'down'
+      const early = isOfSome ? 0 : health.early + health.inARow - inARow
+      return { health: isNews ? { ...health, alikeSince: now, inARow, early, isEverybody: false, isOfSome } : health }
     }
     case 'nobody to draw': {
       const { alike, theirs } = health
