@@ -187,7 +187,7 @@ create table receivers (
   tries integer not null default 0,
   next_at timestamptz not null default now(),
   second_at timestamptz,
-  -- the last success that a run has told of, and that run; a run tells its last one with each look at this row, and when it ends
+  -- the last success that a run has told of: they do so once a second, and when they end
   well_at timestamptz,
   well_by bigint check ((well_by is null) = (well_at is null)),
   -- until when the receiver asked for a pause, and how many attempts a second it took from one process, as was found then
