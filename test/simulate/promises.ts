@@ -341,11 +341,11 @@ function checkKnownTrouble({ byPush, isSmooth, outcome }: Facts, say: Say): void
   const isLateAtTimes = manner && manner.latencyMs < 2 * timeoutMs && timeoutMs < 2 * manner.latencyMs
   if (later.length > 0 || manner?.is === 'plain alone' || manner?.is === 'mixed' || isLateAtTimes || !isSmooth) return
   const some = outcome.processes.slice(0, outcome.pushes)
-  // what few users show whom it had failed for before, a push keeps to itself
+  // `--failed` keeps to itself what few users show
   const finder = some.find(
-    ({ nth, request, end, lines, notes }) =>
+    ({ request, end, lines, notes }) =>
       end?.is === 'ended' &&
-      (request.what !== 'failed' || (byPush.get(nth)?.length ?? 0) >= alikeInARow) &&
+      request.what !== 'failed' &&
       (notes.some((note) => /^The receiver is down: /.test(note)) ||
         lines.some((line) => line.type === 'skip' && line.reason.startsWith('held: the receiver refuses every'))),
   )
@@ -396,7 +396,7 @@ function checkTries({ outcome, isSmooth }: Facts, say: Say): void {
 /** Its process has had the time to tell others of the answer: one that was killed as it came may have told nobody. */
 function wasRead({ push, toldMs }: OnWire, { processes }: Outcome): boolean {
   const { end, endMs = Number.POSITIVE_INFINITY } = processes[push] as SimulatedProcess
-  return toldMs !== undefined && (end?.is === 'ended' || toldMs + 1_000 < endMs)
+  return toldMs !== undefined && (end?.is === 'ended' || toldMs + 100 < endMs)
 }
 
 /** After a 415 no process records compressed deliveries for a day, but with the setting; those at hand go out at the receiver's pace. */

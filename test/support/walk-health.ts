@@ -47,8 +47,6 @@ interface World {
   wire: Kind[]
   /** What the row says. */
   row: 'well' | Trouble['is']
-  /** An attempt has ended. */
-  isShown: boolean
   /** First attempts that went out before an answer of another kind, as long as the push found no trouble; undefined: there was either. */
   alikeFirsts: { sent: number; sign: string | undefined } | undefined
   /** The last outcomes that were alike: of first attempts, of all. */
@@ -108,12 +106,10 @@ function feel(world: World, event: Event): World {
     const isProven = Object.values(world.tails).some(([kind, times]) => kind === name && times >= 2)
     check(isProven, `${name} is recorded, and is not proven`)
   }
-  check(write?.says !== 'well' || world.isShown || event.is === 'outcome', 'a trouble ends that no attempt has ended')
   const row = write?.says === 'well' ? 'well' : write?.says === 'trouble' ? write.trouble.is : world.row
   // what others find is no answer, but what they get is one
-  const isShown = world.isShown || event.is === 'outcome'
   const isFound = (isTrouble(health) && event.is !== 'row') || (event.is === 'others well' && health !== world.health)
-  return { ...world, health, row, isShown, alikeFirsts: isFound ? undefined : world.alikeFirsts }
+  return { ...world, health, row, alikeFirsts: isFound ? undefined : world.alikeFirsts }
 }
 
 function end(world: World, kind: Kind, sign: Sign): World {
@@ -269,7 +265,6 @@ function* begin(): Generator<World> {
         const world: World = {
           ...{ health: unproven, now: 0, firsts, seconds, drawn: 0, later: 2, others: 1, ready: [], wire: [] },
           row: row?.trouble.is ?? 'well',
-          isShown: false,
           alikeFirsts: { sent: 0, sign: undefined },
           tails: { first: ['', 0], all: ['', 0] },
         }
@@ -294,11 +289,12 @@ export function walkHealth(signs: readonly Sign[] = allSigns): { states: number;
       const acts = act(world)
       if (acts === undefined) {
         ended.add(key)
-        const { health, row } = feel(world, { is: 'end', cutShort: world.health.is === 'over' })
+        const { health } = world
+        const { row } = feel(world, { is: 'end', cutShort: health.is === 'over' })
         // one that has seen nothing else, or that last, and has nobody left to try, leaves it at what others told
         const isOthers =
           health.is === 'open' && health.theirs && (!health.alike || isAlike(health.alike, health.theirs))
-        if (health.is === 'open' && !isOthers) check(row === 'well', 'the row still says trouble')
+        if (health.is === 'open') check(row === (isOthers ? world.row : 'well'), 'the row does not say what was seen')
         continue
       }
       const next = [...acts, ...suffer(world, signs)]

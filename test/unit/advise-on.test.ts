@@ -30,11 +30,7 @@ test('each trouble has its own mending, and one command that goes on', () => {
     [{ owed: true }, [], ['push --all']],
     [{ unknown: 1 }, ['mend cause'], ['push --failed --unknown']],
     [{ unknown: 1, user: 'a@example.com' }, ['mend cause'], ['push --user a@example.com']],
-    [
-      { held: 'zone', doubtful: 1 },
-      ['mend zone'],
-      ['push --failed --doubtful', 'push --all --accept', 'push --all', 'push --all --accept'],
-    ],
+    [{ held: 'zone', doubtful: 1 }, ['mend zone'], ['push --failed --doubtful', 'push --all', 'push --all --accept']],
     [{ doubtful: 1 }, [], ['push --failed --doubtful', 'push --all --accept']],
   ]
   for (const [troubles, does, commands] of cases) {

@@ -168,7 +168,8 @@ export async function sendPush(
     const reporter = tellAll(view.reporter, ...[metrics, ping].filter((each) => each !== undefined))
     const end = await runPush({ db, http, vault, settings, request, accept, reporter, stop: stop.signal })
     // whoever is asked to accept what holds a push hears of doubtful deliveries of earlier ones first
-    if (end.held) end.doubtful = (await countWithoutLater(db, end.summary.period)).doubtfulWithoutLater
+    if (end.guard || end.heldUsers > 0)
+      end.doubtful ||= (await countWithoutLater(db, end.summary.period)).doubtfulWithoutLater
     metrics?.end({ ...end.summary, held: end.held }, end.cameToEnd)
     ping?.noteEnd(end)
     await view.end(end)

@@ -70,13 +70,14 @@ function goOn({ receiver, held, waits = false, owed = false }: Troubles): Step |
 }
 
 /** The command that makes deliveries anew. */
-function makeAnew({ failed = 0, unknown = 0, doubtful = 0, user }: Troubles): Step | undefined {
+function makeAnew({ held, failed = 0, unknown = 0, doubtful = 0, user }: Troubles): Step | undefined {
   if (failed + unknown + doubtful === 0) return undefined
   const why = 'users got no delivery for sure'
   const of = ['doubtful', 'not-delivered'] as const
   if (user !== undefined) return { run: ['push', '--user', user], why, of }
   const run = ['push', '--failed', ...(unknown > 0 ? ['--unknown'] : []), ...(doubtful > 0 ? ['--doubtful'] : [])]
-  if (doubtful === 0) return { run, why, of }
+  // what holds the push would be accepted too
+  if (doubtful === 0 || held !== undefined) return { run, why, of }
   return { run, or: { run: ['push', '--all', '--accept'], when: 'if the receiver took the doubtful ones' }, why, of }
 }
 
@@ -85,9 +86,9 @@ export function adviseOn(troubles: Troubles): Step[] {
   const { receiver, held, failed = 0, unknown = 0, doubtful = 0 } = troubles
   const [go, anew] = [goOn(troubles), makeAnew(troubles)]
   // without anything to go on with, deliveries made anew are what shows that the receiver is well
-  const last: Step | undefined = anew && !go ? { ...anew, of: [...anew.of, 'down', 'refused', 'held'] } : anew
+  const again: Step | undefined = anew && !go ? { ...anew, of: [...anew.of, 'down', 'refused', 'held'] } : anew
   // `--accept`, given for what holds the push, would also take the doubtful deliveries for good
-  const runs = held !== undefined && doubtful > 0 ? [last, go] : [go, last]
+  const runs = held !== undefined && doubtful > 0 ? [again, go] : [go, again]
   const steps: (Step | false | undefined)[] = [
     receiver && {
       do: 'mend receiver',

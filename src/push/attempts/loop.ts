@@ -272,6 +272,7 @@ export class PushLoop {
   private async findNext(): Promise<Work['next']> {
     if (this.drawn.length > 0 || (await this.draw()) || this.planned.length > 0) return { is: 'first' }
     await this.attempts.lookAnew()
+    // a run with a limit draws nobody: its reserve goes out here
     this.putBack()
     const [firstMs, secondMs] = [this.attempts.due.untilNext('first'), this.attempts.due.untilNext('second')]
     // planning may have gone on meanwhile

@@ -30,8 +30,6 @@ export interface Open {
   early: number
   /** Nobody is left to be drawn: those who are left are all there are, and count. */
   isEverybody: boolean
-  /** Another run has had a success since: fewer attempts than usual prove no refusal. */
-  isOfSome: boolean
   /** How many suspicions have turned out to be of some users alone: many make the next one need a little more. */
   suspicions: number
   /** First attempts may be left: in doubt second ones wait for them. */
@@ -121,7 +119,7 @@ export interface HealthStep {
   write?: Write
 }
 
-const nothingAlike = { alike: undefined, alikeSince: 0, inARow: 0, early: 0, isEverybody: false, isOfSome: false }
+const nothingAlike = { alike: undefined, alikeSince: 0, inARow: 0, early: 0, isEverybody: false }
 export const unproven: Open = {
   ...{ is: 'open', isMixed: false, ...nothingAlike, suspicions: 0, firstsLeft: true },
   ...{ isAnswered: false, lostSeconds: 0, askedAt: undefined, theirs: undefined },
@@ -163,10 +161,9 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       // what looks like trouble is of some users: more of them are drawn, as if it had just begun
       const inARow = Math.min(health.inARow, drawnAfter(health, rules))
       const isNews = health.alike && event.at > health.alikeSince
-      // in an outage second attempts would be lost: once nobody is left to be drawn, all that were alike count
-      const isOfSome = health.alike?.is !== 'down'
-      const early = isOfSome ? 0 : health.early + health.inARow - inARow
-      return { health: isNews ? { ...health, alikeSince: now, inARow, early, isEverybody: false, isOfSome } : health }
+      // in an outage second attempts would be lost: those that counted do so again once nobody is left to be drawn
+      const early = health.alike?.is === 'down' ? health.inARow - inARow : 0
+      return { health: isNews ? { ...health, alikeSince: now, inARow, early, isEverybody: false } : health }
     }
     case 'nobody to draw': {
       const { alike, theirs } = health
@@ -175,9 +172,9 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       return { health: { ...health, inARow, early: 0, isEverybody: true } }
     }
     case 'no firsts left': {
-      const { isMixed, isOfSome, alike, inARow, theirs } = health
+      const { isMixed, alike, inARow, theirs } = health
       // fewer than usual prove trouble now, if all ended alike
-      if (!isMixed && !isOfSome && alike !== undefined && inARow >= alikeMin) return enter(alike, inARow, theirs, now)
+      if (!isMixed && alike !== undefined && inARow >= alikeMin) return enter(alike, inARow, theirs, now)
       return { health: secondsWait(health, rules) ? { ...health, firstsLeft: false } : health }
     }
     case 'no sign':
@@ -226,7 +223,7 @@ function count(health: Open, { attempt, sign, drawn }: Outcome, now: number, rul
   if (sign.is === 'nothing') return isOver ? { health: { ...health, theirs: undefined }, ...tellWell } : { health }
   // it asks for less again
   if (sign.is === 'asks' && isAlike(theirs, sign) && rules.patienceMs > 0)
-    return { health: { ...health, alike: undefined, inARow: 0 } }
+    return { health: { ...health, ...nothingAlike } }
   if (!isBad(sign) || !isLookedFor(sign, rules))
     return { health: { ...mixed(health, rules), theirs: isOver ? undefined : theirs }, ...(isOver && tellWell) }
   const isSame = isAlike(alike, sign)

@@ -42,7 +42,7 @@ export interface ReceiverContext {
   heeds: boolean
   /** The push goes on regardless of trouble, and its first success ends a trouble that others see. */
   accepts: boolean
-  /** It serves those alone for whom the receiver has failed before: what few of them show it keeps to itself. */
+  /** It serves only users with a failed, unknown or doubtful delivery. Trouble that few of their attempts show it tells nobody. */
   isOfFailed: boolean
   /** Whether the trouble that an earlier push found is reported. */
   tellsAgain: boolean
@@ -290,7 +290,8 @@ export class Receiver {
   private apply(event: Event): Promise<unknown> | undefined {
     const before = this.health
     const { health, write } = step(before, event, this.now, this.rules)
-    const isKept = write?.says === 'trouble' && this.context.isOfFailed && write.inARow < alikeInARow
+    const isOfFew = write?.says === 'trouble' && write.inARow > 0 && write.inARow < alikeInARow
+    const isKept = isOfFew && this.context.isOfFailed && before.is === 'open' && !before.theirs
     if (health !== before) {
       this.health = isKept && health.is === 'trouble' ? { ...health, shared: false } : health
       this.report(before, write)
