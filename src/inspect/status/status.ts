@@ -116,7 +116,7 @@ async function countPending(db: Database) {
 
 type WithoutLater = Pick<Status, 'failedWithoutLater' | 'unknownWithoutLater' | 'doubtfulWithoutLater'>
 
-/** Of the period. */
+/** The users for whom `push --failed` would make a delivery of `period` anew, by how theirs ended. */
 export async function countWithoutLater(db: Database, period: string): Promise<WithoutLater> {
   // each is a look into an index of its own
   const usersWith = (isSo: RawBuilder<boolean>) => sql`(
