@@ -15,6 +15,8 @@ const ownTroubleMs = 60_000
 /** The pause before the second try; twice as long before each later one, and up to twice that, so that processes drift apart. */
 const pauseMsMin = 100
 const pauseMsMax = 2_000
+/** A pause takes at most this share of the patience: with two short absences in it a statement must not be tried in these alone. */
+const pauseShareMax = 0.1
 
 /** Is told when an absence begins, and when it is over. */
 export interface AbsenceListener {
@@ -89,7 +91,8 @@ export class Patience {
           await this.options.remedy?.().catch(() => {})
         }
       }
-      const waitMs = Math.min(pauseMs * (1 + Math.random()), pauseMsMax)
+      const mostMs = Math.max(pauseMsMin, Math.min(pauseMsMax, this.options.awayMsMax * pauseShareMax))
+      const waitMs = Math.min(pauseMs * (1 + Math.random()), mostMs)
       const dueMs = performance.now() + waitMs
       await sleep(waitMs)
       this.noteWaking(dueMs)

@@ -94,6 +94,15 @@ test('each open database has its own patience, and tells an absence once, and th
   assert.deepEqual(notes, [away, 'back'])
 })
 
+// With a patience of 2 s pauses were as long: two absences of less than a second, and no try between them, ended a push.
+test('a short patience has short pauses: two short absences in it are not taken for one', async () => {
+  const patience = new Patience({ awayMsMax: 1_000, servers: 'example.com:5432' })
+  let tries = 0
+  const fails = () => Promise.reject(tries++ < 1_000 ? answerLost() : new Error('too many'))
+  await assert.rejects(patience.rideOut(fails), { code: 'database' })
+  assert.ok(tries >= 10, `${tries} tries`)
+})
+
 // An answer was lost, the process stood still for 3.5 s, and another one was lost: an absence of 3.6 s, while the database was there.
 test('a process that was frozen between two lost statements has not seen the database away meanwhile', async () => {
   const patience = new Patience({ awayMsMax: 800, servers: 'example.com:5432' })

@@ -257,7 +257,8 @@ export class SimulatedProcess {
           if (triedMs - this.awaySince >= this.settings.awayMs) throw new LeadpushError('database', 'away')
           isRepeat = true
         }
-        const ms = Math.min(pauseMs * (1 + random.next()), 2_000)
+        const mostMs = Math.max(100, Math.min(2_000, this.settings.awayMs / 10))
+        const ms = Math.min(pauseMs * (1 + random.next()), mostMs)
         const dueMs = world.now + ms
         await new Promise<void>((resolve) => this.after(ms, resolve))
         if (this.awaySince !== undefined) this.awaySince += world.now - Math.max(dueMs, this.wokeAt)
