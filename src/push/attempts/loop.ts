@@ -224,10 +224,9 @@ export class PushLoop {
 
   private noteEnd({ why }: Permission & { is: 'end' }): void {
     this.end = why.by === 'nothing left' ? { is: 'done' } : { is: 'gave up', why }
-    const { note } = this.context.reporter
-    if (why.by === 'outage') note('The receiver stayed down: giving up; the other users stay owed.')
-    if (why.by === 'asking')
-      note('The receiver takes nothing, and asks for less: giving up; the other users stay owed.')
+    if (why.by !== 'outage' && why.by !== 'asking') return
+    const what = why.by === 'outage' ? 'stayed down' : 'takes nothing, and asks for less'
+    this.context.reporter.note(`The receiver ${what}: giving up; the other users stay owed.`)
   }
 
   /** No trouble is known: records attempts to make, or waits for some. */

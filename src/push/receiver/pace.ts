@@ -106,8 +106,7 @@ export class Pace {
   private secondsUnderWay = 0
   private secondWantedAt = Number.NEGATIVE_INFINITY
   /** When the attempts of the last `measureMs` began. */
-  private begunAt: number[] = []
-  private begunFrom = 0
+  private readonly begunAt: number[] = []
   private durationMs = 0
   private usualMs = Number.POSITIVE_INFINITY
 
@@ -224,11 +223,7 @@ export class Pace {
     this.underWay++
     if (kind === 'second') this.secondsUnderWay++
     this.begunAt.push(nowMs)
-    while ((this.begunAt[this.begunFrom] ?? nowMs) < nowMs - measureMs) this.begunFrom++
-    if (this.begunFrom > 1_024) {
-      this.begunAt = this.begunAt.slice(this.begunFrom)
-      this.begunFrom = 0
-    }
+    while ((this.begunAt[0] ?? nowMs) < nowMs - measureMs) this.begunAt.shift()
   }
 
   private noteRefusal({ retryAfterMs }: Answer, begunMs: number, nowMs: number): boolean {
@@ -255,10 +250,7 @@ export class Pace {
 
   private slowDown(nowMs: number): void {
     const { stretch } = this
-    let recent = 0
-    for (let index = this.begunFrom; index < this.begunAt.length; index++) {
-      if ((this.begunAt[index] as number) > nowMs - measureMs) recent++
-    }
+    const recent = this.begunAt.filter((atMs) => atMs > nowMs - measureMs).length
     const was = Math.min(this.rate, this.rateMax, Math.max(1, (recent * 1_000) / measureMs))
     this.rate = Math.max(rateMin, was / 2)
     if (!stretch) return
