@@ -229,8 +229,9 @@ export interface EndToRecord {
   cameToEnd: boolean
   /** How many users the guard held back. */
   heldUsers: number
-  /** Why its answers held it, and the deliveries with these answers. */
-  heldByAnswers: { reason: string; keys: readonly string[] } | undefined
+  /** Why its answers held it. */
+  heldByAnswers: string | undefined
+  doubtfulKeys: readonly string[]
   /** A whole push of all users was begun with `--accept`: no delivery of its period is doubtful any more. */
   acceptsAnswers: boolean
   /** The run that opened the forced scope which is over with this run. */
@@ -242,11 +243,11 @@ export interface EndToRecord {
  * its records may be gone.
  */
 export async function endRun(db: Database, runId: number, server: string, end: EndToRecord): Promise<boolean> {
-  const { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers, endsForcedBy } = end
+  const { outcome, cameToEnd, heldUsers, heldByAnswers, doubtfulKeys, acceptsAnswers, endsForcedBy } = end
   const { numAffectedRows } = await sql`
       ${repeatable('it sets the same')}
       with doubted as (
-        update deliveries set doubtful = true where idempotency_key = any (${heldByAnswers?.keys ?? []}) and this_server() = ${server}
+        update deliveries set doubtful = true where idempotency_key = any (${doubtfulKeys}) and this_server() = ${server}
       ),
       accepted as (
         update deliveries set doubtful = false where doubtful and ${acceptsAnswers} and this_server() = ${server}
@@ -256,7 +257,7 @@ export async function endRun(db: Database, runId: number, server: string, end: E
         update forced_scopes set is_over = true where run_id = ${endsForcedBy ?? null} and this_server() = ${server}
       )
       update runs set ended_at = now(), outcome = ${outcome}, came_to_end = ${cameToEnd}, held_users = ${heldUsers},
-        held_by_answers = ${heldByAnswers?.reason ?? null}
+        held_by_answers = ${heldByAnswers ?? null}
       where id = ${runId} and this_server() = ${server}
     `.execute(db)
   return numAffectedRows === 1n

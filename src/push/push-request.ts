@@ -61,7 +61,7 @@ export interface PushEnd extends Pick<RunEnd, 'ok' | 'cameToEnd' | 'toldBefore'>
   guard: WeekHold['by'] | undefined
   /** Users whom the guard held back one by one. */
   heldUsers: number
-  /** Deliveries whose answers held it. If the guard did, a command puts in the users with doubtful deliveries of earlier pushes. */
+  /** Its doubtful deliveries. If the guard held it, a command puts in the users with those of earlier pushes. */
   doubtful: number
   stopped: boolean
 }

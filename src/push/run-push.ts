@@ -220,12 +220,12 @@ class PushRun {
       const facts = this.facts(loop)
       const end = judgeRun(facts)
       const { outcome, cameToEnd, heldBy } = end
-      const heldByAnswers =
-        heldBy?.by === 'answers' ? { reason: toReason(heldBy), keys: receiver.emptyKeys } : undefined
+      const heldByAnswers = heldBy?.by === 'answers' ? toReason(heldBy) : undefined
       const acceptsAnswers = cameToEnd && (this.context.accept ?? false) && isResumable(this.scope)
       const endsForcedBy = cameToEnd && this.scope.isForAll ? this.counted.forcedBy : undefined
       const heldUsers = facts.leftOut.size
-      const of = { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers, endsForcedBy }
+      const { doubtfulKeys } = receiver
+      const of = { outcome, cameToEnd, heldUsers, heldByAnswers, doubtfulKeys, acceptsAnswers, endsForcedBy }
       if (await ledger.runs.end(run.id, worker.server, of)) return await this.report(facts, end, already)
       // another server answers: it is counted anew, if that server has the records of the run
       worker.distrust()
@@ -253,7 +253,7 @@ class PushRun {
       gaveUp: loop.is === 'gave up' ? loop.why : undefined,
       guard: guard === 'lets' ? undefined : this.agenda.verdict?.held?.by,
       heldUsers,
-      doubtful: heldBy?.by === 'answers' ? this.tools.receiver.emptyKeys.length : 0,
+      doubtful: this.tools.receiver.doubtfulKeys.length,
     }
   }
 

@@ -311,6 +311,13 @@ const rows: Row[] = [
     { run: limited(1), accept: true, ok: true, wire: 1, doubtful: 20 },
     { run: all, accept: true, ok: true, warnings: 4, held: null, doubtful: 0 },
   ] },
+  // Stopped by somebody who read the warnings, a push left those behind the page without a delivery for the week, and nobody said so.
+  { clause: '4.5', what: 'a push that is stopped after nothing but pages leaves their deliveries doubtful; after one page, or a page and another answer, it does not', users: 60, settings: { concurrency: 1, retryDelayMs: 60_000 }, steps: [
+    { run: all, answer: () => page, stopAt: 1, ok: false, warnings: 1, doubtful: 0 },
+    { run: all, answer: (_request, nth) => (nth === 3 ? 422 : page), stopAt: 3, ok: false, warnings: 1, doubtful: 0 },
+    { run: all, answer: () => page, stopAt: 5, ok: false, warnings: 2, held: null, doubtful: 2 },
+    { run: doubtful, answer: 200, ok: true, wire: 2, doubtful: 0 },
+  ] },
   { clause: '4.5', what: 'a page among other answers is a warning alone; those after the last other answer are doubtful', users: 60, settings: { concurrency: 1, retryDelayMs: 60_000 }, steps: [
     { run: all, answer: (_request, at) => (at <= 19 || at >= 31 ? page : at === 20 ? 200 : 422), ok: false, warnings: 39, doubtful: 20 },
   ] },

@@ -263,11 +263,12 @@ const runsOf: Choice = (hand) => {
   switch (choice) {
     case 3: {
       const outcome = random.one(['complete', 'failures', 'stopped'] as const)
-      const heldByAnswers = random.chance(0.3) ? { reason: 'a page', keys: hand.known } : undefined
-      const acceptsAnswers = heldByAnswers === undefined && random.chance(0.2)
+      const doubtfulKeys = random.chance(0.3) ? hand.known : []
+      const heldByAnswers = doubtfulKeys.length > 0 && random.chance(0.5) ? 'a page' : undefined
+      const acceptsAnswers = doubtfulKeys.length === 0 && random.chance(0.2)
       const of = { outcome, cameToEnd: random.chance(0.5), heldUsers: random.one([0, 0, 2]) }
       const endsForcedBy = random.chance(0.5) ? run.forcedBy : undefined
-      const end = { ...of, heldByAnswers, acceptsAnswers, endsForcedBy }
+      const end = { ...of, heldByAnswers, doubtfulKeys, acceptsAnswers, endsForcedBy }
       const { server } = hand
       return answer('runs.end', { id: run.id, server, end }, ({ ledger }) => ledger.runs.end(run.id, server, end))
     }

@@ -178,11 +178,10 @@ export class LedgerModel {
   endRun(...[runId, server, end]: Parameters<RunStore['end']>): boolean {
     const run = this.state.runs.get(runId)
     if (run === undefined || server !== this.state.server) return false
-    const { outcome, cameToEnd, heldUsers, heldByAnswers, acceptsAnswers, endsForcedBy } = end
-    const reason = heldByAnswers?.reason ?? null
-    Object.assign(run, { outcome, cameToEnd, heldUsers, heldByAnswers: reason, endedAt: this.now })
+    const { outcome, cameToEnd, heldUsers, heldByAnswers = null, doubtfulKeys, acceptsAnswers, endsForcedBy } = end
+    Object.assign(run, { outcome, cameToEnd, heldUsers, heldByAnswers, endedAt: this.now })
     for (const d of this.state.deliveries.values()) {
-      if (heldByAnswers?.keys.includes(d.key)) d.doubtful = true
+      if (doubtfulKeys.includes(d.key)) d.doubtful = true
       else if (acceptsAnswers && d.period === run.period) d.doubtful = false
     }
     for (const scope of this.state.forcedScopes.values()) if (scope.runId === endsForcedBy) scope.isOver = true

@@ -38,6 +38,7 @@ export function findBroken(outcome: Outcome): string[] {
     if (heeds(process)) checkPatience(facts, process, say)
     checkPace(facts, process, say)
     checkPunctuality(facts, process, say)
+    checkDoubtful(facts, process, say)
   }
   checkCompression(facts, say)
   checkKnownTrouble(facts, say)
@@ -229,6 +230,16 @@ function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void 
   }
   // where the others are served, those who are left fail alike
   if (outcome.scenario.receiver.every(({ manner }) => manner.is !== 'fails for')) checkOutage(own, told, process, say)
+}
+
+/** If nothing but answers that show nothing came, however the push ended, its deliveries are doubtful until they are made anew. */
+function checkDoubtful({ byPush, outcome }: Facts, { nth, end, accept }: SimulatedProcess, say: Say): void {
+  const { model, processes, lost } = outcome
+  const told = inOrderTold(byPush.get(nth) ?? [])
+  const isPaged = told.length >= alikeMin && told.every((attempt) => signOf(attempt).is === 'empty')
+  if (!isPaged || end?.is !== 'ended' || lost || accept || processes.some((it) => it.accept)) return
+  for (const { key } of told)
+    if (model.state.deliveries.get(key)?.doubtful === false) say(`push ${nth} leaves ${key} delivered without doubt`)
 }
 
 /** Once 20 first attempts in a row got no answer below 500, the next ones come one by one, 10 s apart at least. */

@@ -206,6 +206,13 @@ const empty = (world: ThemedWorld): Manner => ({
   latencyMs: world.latencyMs,
 })
 
+/** Everybody gets answers that show nothing. Somebody may stop a push that warns of one after the other. */
+function pagesForAll(world: ThemedWorld): Omit<Scenario, 'seed'> {
+  const { random } = world
+  const events: Scenario['events'] = random.chance(0.3) ? [{ is: 'stop', push: 0, atMs: random.from(20, 3_000) }] : []
+  return { ...troublesInTurn(world, [empty(world)]), events }
+}
+
 /** The receiver fails for the last users alone, who are so few that one of several processes has nobody else. */
 function failsForLast(world: ThemedWorld): Omit<Scenario, 'seed'> {
   const { random, latencyMs } = world
@@ -255,7 +262,7 @@ const makers = {
     const receiver = [{ atMs: 0, manner: world.well() }, { atMs: begunMs, manner: world.trouble() }, over]
     return world.make({ receiver, pushes: world.pushes(world.random.from(1, 15) * minuteMs) })
   },
-  page: (world) => troublesInTurn(world, [empty(world)]),
+  page: pagesForAll,
   'asks for less': (world) => {
     const asked = world.random.chance(0.5) ? { retryAfter: world.random.from(1, 12) } : {}
     const manner: Manner = { is: 'status', status: 429, latencyMs: world.latencyMs, ...asked }

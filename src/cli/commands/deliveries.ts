@@ -25,7 +25,7 @@ const list = describe({
     option('--user <email>', 'of this user'),
     option('--since <duration>', 'with a last attempt within this time, such as 2d'),
     option('--slower-than <duration>', 'with a last attempt that took longer, such as 2s'),
-    option('--doubtful', 'delivered with answers that held a push, and not made good since'),
+    option('--doubtful', 'whose answers did not show that the receiver took them, and not made anew since'),
     countOption('--limit <n>', 'the most to list'),
     option('--csv', 'print CSV with a header'),
     jsonLines(),

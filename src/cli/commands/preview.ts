@@ -10,7 +10,7 @@ export const preview = describe({
     option('--force', 'what `push --all --force` would send'),
     option('--failed', 'what `push --failed` would send'),
     option('--unknown', 'with --failed: also for deliveries that may have arrived'),
-    option('--doubtful', 'with --failed: also for deliveries with the answers that held a push'),
+    option('--doubtful', 'with --failed: also for deliveries whose answers did not show that the receiver took them'),
     countOption('--limit <n>', 'list only the first n users; the summary counts all'),
     option('--body', 'print each body, one to a line, byte for byte'),
     option('--diff', 'with --user: leads that are new, changed or gone since the last weekly delivery that arrived'),

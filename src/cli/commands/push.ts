@@ -15,7 +15,7 @@ export const push = describe({
     option('--resume', 'continue interrupted deliveries and runs, and send owed subscription pushes'),
     option('--failed', 'a further delivery for users whose delivery of this period failed'),
     option('--unknown', 'with --failed: also for deliveries that may have arrived'),
-    option('--doubtful', 'with --failed: also for deliveries with the answers that held a push'),
+    option('--doubtful', 'with --failed: also for deliveries whose answers did not show that the receiver took them'),
     option('--owed', 'only owed subscription pushes; with --user: that of the user').hideHelp(),
     option('--dry-run', 'what `preview` does').hideHelp(),
     'How:',

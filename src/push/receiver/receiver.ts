@@ -3,7 +3,7 @@
  * and, once a second, with the findings of other processes; tells them news, and reports these.
  */
 import type { Clock, Timer } from '../../base/clock.ts'
-import { alikeDrawnAfter, alikeFirstDrawnAfter, alikeInARow, outageLookMs } from '../../base/limits.ts'
+import { alikeDrawnAfter, alikeFirstDrawnAfter, alikeInARow, alikeMin, outageLookMs } from '../../base/limits.ts'
 import type { AttemptOutcome } from '../../deliveries/attempt.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
 import type { RecordedAttempt } from '../../deliveries/ledger.ts'
@@ -58,7 +58,9 @@ export class Receiver {
   private health: Health = unproven
   private gzip: Known['gzip'] = null
   /** The deliveries whose answers showed nothing, one after the other, up to now; once that holds the push, also those under way. */
-  readonly emptyKeys: string[] = []
+  private readonly emptyKeys: string[] = []
+  /** No answer has shown anything else. */
+  private isAllEmpty = true
   /** When this run last had a success, and which one it has told others of. */
   private wellAt: number | undefined
   private toldWellAt: number | undefined
@@ -94,6 +96,12 @@ export class Receiver {
   get allowedRate(): number | undefined {
     const { pace } = this
     return pace.isSlowed && this.wellAt !== undefined ? (pace.allowedRate(this.now) ?? pace.ratePerSecond) : undefined
+  }
+
+  /** Deliveries whose answers do not show that the receiver took them: they hold the push, or are all that came before it ended. */
+  get doubtfulKeys(): readonly string[] {
+    const isHeld = this.health.is === 'over' && this.health.why.by === 'answers'
+    return isHeld || (this.isAllEmpty && this.emptyKeys.length >= alikeMin) ? this.emptyKeys : []
   }
 
   get drawsOnly(): boolean {
@@ -174,6 +182,7 @@ export class Receiver {
     if (this.looksLikeTrouble(event)) await this.look()
     const writes = [this.notePace(attempt, outcome), this.apply(event), this.noteGzip(outcome)]
     if (event.sign.is === 'empty') this.emptyKeys.push(attempt.idempotencyKey)
+    else this.isAllEmpty = false
     if (this.health.is === 'open' && this.health.alike?.is !== 'empty') this.emptyKeys.length = 0
     // without news it does not yield: the loop's next statement takes the outcome along
     if (writes.some((write) => write !== undefined)) await Promise.all(writes)
