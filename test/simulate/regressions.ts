@@ -341,6 +341,27 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     pushes: [{ ...all, atMs: 10 }],
     events: [],
   },
+  'where second attempts are left, and those of one place get pages, they are drawn, and the others served': {
+    seed: 11,
+    users: [...usersOf('10001', 87), ...usersOf('10002', 91)],
+    listings: ['10001'],
+    settings: { ...unguarded, retryDelayMs: 1_000, concurrency: 16, compress: 'off' },
+    receiver: [
+      { atMs: 0, manner: { is: 'mixed', share: 0.5, other: 'status', status: 500, latencyMs: 16 } },
+      {
+        atMs: 5_000,
+        manner: {
+          ...{ is: 'fails for', latencyMs: 16 },
+          ...{ whom: { by: 'place', places: ['10001'] }, how: { is: 'page', latencyMs: 16 } },
+        },
+      },
+    ],
+    pushes: [
+      { ...all, atMs: 1 },
+      { ...all, atMs: 5_010 },
+    ],
+    events: [{ is: 'stop', push: 0, atMs: 220 }],
+  },
   'a process that is killed as a 415 reaches it tells nobody of it': {
     seed: 740_526_283,
     users: [['10001'], ['10002'], ['10005'], ['10005', '10001']].map((places) => ({ places, subscribed: true })),

@@ -198,9 +198,9 @@ export class PushLoop {
     if (this.plannedAll && this.planned.length === 0) this.planned = this.reserve.take()
   }
 
-  /** All users are begun: draws from those who have had no attempt, as they were recorded ahead and taken back. */
-  private async drawBegun(room: number): Promise<void> {
-    const attempts = await this.attempts.recordDue(room, 'first', true)
+  /** All users are begun: draws from those who have had no attempt, as they were recorded ahead and taken back, or wait for the second. */
+  private async drawBegun(room: number, only: AttemptKind | undefined): Promise<void> {
+    const attempts = await this.attempts.recordDue(room, only, true)
     for (const { idempotencyKey } of attempts) this.drawnKeys.add(idempotencyKey)
     if (attempts.length === 0) await this.receiver.noteNobodyToDraw()
   }
@@ -237,7 +237,7 @@ export class PushLoop {
     const only = permission.seconds === 0 || pacedMs > 0 ? 'first' : undefined
     if (permission.drawn && permission.firsts > 0 && this.drawn.length === 0 && !(await this.draw())) {
       const room = this.room('due', permission)
-      await (room > 0 ? this.drawBegun(room) : this.wait(this.untilNextWork('first', pacedMs)))
+      await (room > 0 ? this.drawBegun(room, only) : this.wait(this.untilNextWork(only, pacedMs)))
       return
     }
     // due attempts come first

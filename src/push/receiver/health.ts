@@ -175,7 +175,7 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       const { isMixed, alike, inARow, theirs } = health
       // fewer than usual prove trouble now, if all ended alike
       if (!isMixed && alike !== undefined && inARow >= alikeMin) return enter(alike, inARow, theirs, now)
-      return { health: secondsWait(health, rules) ? { ...health, firstsLeft: false } : health }
+      return { health: secondsWait(health) ? { ...health, firstsLeft: false } : health }
     }
     case 'no sign':
       return enter({ is: 'down', status: null, asks: false, error: null }, 0, health.theirs, now)
@@ -192,11 +192,9 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
 /** Whether what others see stays as it is when the push ends: the push has shown nothing else. */
 const leavesRow = ({ theirs, alike }: Open) => !theirs || !alike || isAlike(alike, theirs)
 
-/** Whether second attempts wait: they would be lost if the receiver is in trouble. */
-export function secondsWait(health: Open, rules: Rules): boolean {
-  const { firstsLeft, isMixed, alike, askedAt } = health
-  const isDoubted = alike !== undefined && (alike.is !== 'empty' || isSuspicious(health, rules))
-  return firstsLeft && (!isMixed || isDoubted || askedAt !== undefined)
+/** Whether second attempts wait: they would be lost if the receiver is in trouble. Behind a page they count as much as first ones. */
+export function secondsWait({ firstsLeft, isMixed, alike, askedAt }: Open): boolean {
+  return firstsLeft && (!isMixed || (alike !== undefined && alike.is !== 'empty') || askedAt !== undefined)
 }
 
 /** What each answer says of itself. */

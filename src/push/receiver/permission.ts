@@ -33,7 +33,7 @@ export interface Work {
 }
 
 export type Permission =
-  /** So many attempts may be recorded; `drawn`: first ones of drawn users alone; `looks`: a second one after a sign of life. */
+  /** So many attempts may be recorded; `drawn`: those of drawn users alone; `looks`: a second one after a sign of life. */
   | { is: 'go'; firsts: number; seconds: number; drawn: boolean; looks: boolean }
   /** One attempt may be made, if other processes leave it to this one. */
   | { is: 'try'; kind: AttemptKind }
@@ -73,6 +73,6 @@ function go(health: Open, open: number, drawn: number, rules: Rules): Permission
       : Math.max(0, (isEverybody ? needed : rules.drawnAfter.unproven - inARow) - open)
   const looks = isSecondsAlone(health, rules)
   const isOneByOne = looks || (theirs && isAlike(alike, theirs)) || (!isMixed && (theirs ?? alike) !== undefined)
-  const seconds = isOneByOne ? Math.max(0, 1 - open) : all
-  return { is: 'go', firsts, seconds: secondsWait(health, rules) ? 0 : seconds, drawn: isDrawing, looks }
+  const seconds = isOneByOne ? Math.max(0, 1 - open) : isDrawing ? firsts : all
+  return { is: 'go', firsts, seconds: secondsWait(health) ? 0 : seconds, drawn: isDrawing, looks }
 }
