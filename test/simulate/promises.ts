@@ -229,7 +229,10 @@ function checkReceiver(facts: Facts, process: SimulatedProcess, say: Say): void 
     }
   }
   // where the others are served, those who are left fail alike
-  if (outcome.scenario.receiver.every(({ manner }) => manner.is !== 'fails for')) checkOutage(own, told, process, say)
+  // an answer to another push ends the outage for all
+  const ends = outcome.receiver.attempts.filter((it) => it.push !== nth && signOf(it).is !== 'down')
+  if (outcome.scenario.receiver.every(({ manner }) => manner.is !== 'fails for'))
+    checkOutage(own, inOrderTold([...own, ...ends]), process, say)
 }
 
 /** If nothing but answers that show nothing came, however the push ended, its deliveries are doubtful until they are made anew. */

@@ -341,6 +341,22 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     pushes: [{ ...all, atMs: 10 }],
     events: [],
   },
+  'an outage that another push sees end, as everybody is refused now, is over for one that waits': {
+    seed: 1,
+    users: users(150),
+    listings: ['10001'],
+    settings: { ...unguarded, concurrency: 64, compress: 'off' },
+    receiver: [
+      { atMs: 0, manner: { is: 'well', latencyMs: 5 } },
+      { atMs: 40, manner: { is: 'breaks', latencyMs: 500 } },
+      { atMs: 5_000, manner: { is: 'status', status: 403, latencyMs: 20 } },
+    ],
+    pushes: [
+      { ...all, atMs: 1 },
+      { ...all, force: true, limit: 24, atMs: 5_100 },
+    ],
+    events: [],
+  },
   'where second attempts are left, and those of one place get pages, they are drawn, and the others served': {
     seed: 11,
     users: [...usersOf('10001', 87), ...usersOf('10002', 91)],
