@@ -256,8 +256,8 @@ export async function endRun(db: Database, runId: number, server: string, end: E
       forced as (
         update forced_scopes set is_over = true where run_id = ${endsForcedBy ?? null} and this_server() = ${server}
       )
-      update runs set ended_at = now(), outcome = ${outcome}, came_to_end = ${cameToEnd}, held_users = ${heldUsers},
-        held_by_answers = ${heldByAnswers ?? null}
+      update runs set ended_at = coalesce(case outcome when ${outcome} then ended_at end, now()), outcome = ${outcome},
+        came_to_end = ${cameToEnd}, held_users = ${heldUsers}, held_by_answers = ${heldByAnswers ?? null}
       where id = ${runId} and this_server() = ${server}
     `.execute(db)
   return numAffectedRows === 1n

@@ -179,7 +179,8 @@ export class LedgerModel {
     const run = this.state.runs.get(runId)
     if (run === undefined || server !== this.state.server) return false
     const { outcome, cameToEnd, heldUsers, heldByAnswers = null, doubtfulKeys, acceptsAnswers, endsForcedBy } = end
-    Object.assign(run, { outcome, cameToEnd, heldUsers, heldByAnswers, endedAt: this.now })
+    const endedAt = (run.outcome === outcome ? run.endedAt : null) ?? this.now
+    Object.assign(run, { outcome, cameToEnd, heldUsers, heldByAnswers, endedAt })
     for (const d of this.state.deliveries.values()) {
       if (doubtfulKeys.includes(d.key)) d.doubtful = true
       else if (acceptsAnswers && d.period === run.period) d.doubtful = false

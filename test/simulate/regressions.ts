@@ -387,6 +387,21 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     pushes: [{ ...all, force: true, atMs: 25_524, accept: false }],
     events: [{ is: 'kill', push: 0, atMs: 25_569 }],
   },
+  'a run that records its end once more, as the answer was lost, ended the first time': {
+    seed: 1_030_729_369,
+    users: [{ places: ['10003'], subscribed: true }],
+    listings: [],
+    settings: { ...settings, timeoutMs: 5_000, concurrency: 16, outageMs: 0 },
+    receiver: [
+      { atMs: 0, manner: { is: 'mixed', share: 0.9, latencyMs: 40, gzip: false, other: 'unreachable', status: 409 } },
+    ],
+    pushes: [
+      { ...all, atMs: 8 },
+      { ...all, force: true, atMs: 348 },
+      { ...all, force: true, atMs: 547 },
+    ],
+    events: [{ is: 'lose', forMs: 8, share: 1, atMs: 1, aimed: { push: 1, statement: 'end', nth: 1, lagMs: 0 } }],
+  },
   'a process that was frozen while two statements were lost goes on': {
     seed: 600_062_153,
     users: [{ places: ['10002'], subscribed: true }],
