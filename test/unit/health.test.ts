@@ -379,6 +379,11 @@ test('a success of another run since attempts began to end alike shows trouble o
   const few = after([401, 401])
   assert.deepEqual([go(hear(few, 1)), go(few)], [[6, 0], [6, 0]])
   assert.deepEqual([unproven, after([200])].map((health) => hear(health, 1) === health), [true, true])
+  // Two who always time out stopped the pushes of all: beside that success two lost second attempts show nothing of the receiver.
+  const lost = { second: null } as const
+  const [one, before] = [after([lost], allMade(unproven)), after([200])]
+  assert.deepEqual([after([lost], one), hear(one, 0), hear(one, 1)].map((health) => nameOf(after([lost], health))), ['down', 'down', 'unproven'])
+  assert.equal(hear(before, 1), before)
   // what others have told of a refusal, too
   const told = step(after([200]), { is: 'row', known, begins: false }, 5, rules).health
   // nor does what came before, if others told of a trouble in between

@@ -22,7 +22,7 @@ export interface Open {
   is: 'open'
   /** Not all first attempts ended alike. Until then the receiver is unproven, and few may begin. */
   isMixed: boolean
-  /** How the last attempts ended, if that looks like trouble, since when, and how many of them count. */
+  /** How the last attempts ended, if that looks like trouble, since when (lost second ones too), and how many of them count. */
   alike: BadSign | undefined
   alikeSince: number
   inARow: number
@@ -160,10 +160,11 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
     case 'others well': {
       // what looks like trouble is of some users: more of them are drawn, as if it had just begun
       const inARow = Math.min(health.inARow, drawnAfter(health, rules))
-      const isNews = health.alike && event.at > health.alikeSince
+      const isNews = (health.alike || health.lostSeconds > 0) && event.at > health.alikeSince
       // in an outage second attempts would be lost: those that counted do so again once nobody is left to be drawn
       const early = health.alike?.is === 'down' ? health.inARow - inARow : 0
-      return { health: isNews ? { ...health, alikeSince: now, inARow, early, isEverybody: false } : health }
+      const anew = { alikeSince: now, inARow, early, isEverybody: false, lostSeconds: 0 }
+      return { health: isNews ? { ...health, ...anew } : health }
     }
     case 'nobody to draw': {
       const { alike, theirs } = health
@@ -183,8 +184,7 @@ export function step(health: Health, event: Event, now: number, rules: Rules): H
       return event.cutShort || leavesRow(health)
         ? { health }
         : { health: { ...health, theirs: undefined }, ...tellWell }
-    case 'granted':
-    case 'taken back':
+    default:
       return { health }
   }
 }
@@ -245,7 +245,8 @@ function count(health: Open, { attempt, sign, drawn }: Outcome, now: number, rul
 /** Without an answer two lost second attempts are trouble: no first ones can show more. */
 function loseSecond(health: Open, sign: BadSign, now: number): HealthStep {
   const lostSeconds = health.lostSeconds + 1
-  return lostSeconds >= alikeMin ? enter(sign, lostSeconds, undefined, now) : { health: { ...health, lostSeconds } }
+  if (lostSeconds >= alikeMin) return enter(sign, lostSeconds, undefined, now)
+  return { health: { ...health, lostSeconds, alikeSince: health.alike ? health.alikeSince : now } }
 }
 
 /** Not all ended alike: whatever was suspected was of some users alone. */
