@@ -119,6 +119,7 @@ test('a push that finds nobody to draw asks so too; a success is told once', asy
     await receiver.begin(() => {})
     receiver.pause()
   }
+  await note(one, 200)
   for (let n = 0; n < 30; n++) await note(one, 401, false)
   await note(other, 200)
   for (let n = 0; n < 2; n++) await other.look()

@@ -88,21 +88,26 @@ test('after 5 alike in a row, or 8 before another answer, only drawn users go on
       const left = 20 - count
       // behind a page second attempts count as much as first ones, and are drawn too
       const some = (firsts: number) => [firsts, what === 'empty' && count === 5 ? firsts : 0]
-      assert.deepEqual(go(undrawn(100, at)), some(left))
       // two, then as many more as failed: mostly one of the first two ends it
       for (const [failed, open] of [[0, 2], [1, 3], [4, 6], [left - 2, 2], [left - 1, 1]] as const)
         assert.deepEqual(go(after(times(failed, what), at)), some(open), `${failed} failed`)
-      const many = undrawn(20 - count, at)
-      assert.deepEqual([go(undrawn(19 - count, at)), go(many), go(after([what], many))], [some(2), some(left), some(left - 1)])
       assert.deepEqual(ask(after([what], at), { open: 9, drawn: 2 }, 0, rules), { is: 'go', firsts: 1, seconds: some(1)[1], drawn: true, looks: false })
       assert.deepEqual([nameOf(after(times(left - 1, what), at)), nameOf(after(times(left, what), at))], [nameOf(at), is])
       const mixed = after([200], at)
       assert.deepEqual([nameOf(mixed), drawsOnly(mixed, rules), go(mixed)], ['well', false, [all, all]])
       // whoever is left once nobody is left to be drawn
       assert.equal(nameOf(undrawn(left, noneToDraw(at))), is)
+      // Two pushes and two troubles in turn: 10 were under way before the suspicion, and 12 more were drawn.
+      if (count === 8) {
+        assert.deepEqual([go(undrawn(2, at)), nameOf(undrawn(left - 1, at)), nameOf(undrawn(left, at))], [[4, 0], nameOf(at), is])
+        continue
+      }
+      assert.deepEqual(go(undrawn(100, at)), some(left))
+      const many = undrawn(left, at)
+      assert.deepEqual([go(undrawn(left - 1, at)), go(many), go(after([what], many))], [some(2), some(left), some(left - 1)])
       // The last 40 were all under way, and timed out at one moment: at one moment they lost their second attempts too.
       assert.deepEqual([left - 1, left].map((early) => nameOf(noneToDraw(undrawn(early, at)))), [nameOf(at), is])
-      assert.equal(nameOf(noneToDraw(after([200, what], undrawn(left, at)))), 'doubted')
+      assert.equal(nameOf(noneToDraw(after([200, what], many))), 'doubted')
     }
   }
 }) // biome-ignore format: a table
@@ -372,6 +377,7 @@ test('a success of another run since attempts began to end alike shows trouble o
         assert.equal(hear(heard, 9), heard)
         assert.deepEqual(go(after([200], heard)), [all, all])
       }
+      if (left === 12) continue
       // early ones count no more
       const early = times(100, { is: 'outcome', attempt: 1, sign: sign(what) } as const).reduce<Health>((health, event) => step(health, event, 0, rules).health, from)
       assert.equal(noneToDraw(hear(early, 1)).is, 'open')

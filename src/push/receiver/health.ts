@@ -231,7 +231,9 @@ function count(health: Open, { attempt, sign, drawn }: Outcome, now: number, rul
     if (isSecondsAlone(health, rules)) return loseSecond(health, sign, now)
     return { health: differs && sign.is !== 'down' ? mixed(health, rules) : health }
   }
-  if (isSame && isSuspicious(health, rules) && !drawn) return { health: { ...health, early: health.early + 1 } }
+  // before another answer few have begun: all are among the 20, unless others told of this
+  const isEarly = isSame && isSuspicious(health, rules) && !drawn && (health.isMixed || isAlike(theirs, sign))
+  if (isEarly) return { health: { ...health, early: health.early + 1 } }
   const inARow = isSame ? health.inARow + 1 : 1
   const needed = theirs !== undefined && !firstsLeft ? alikeMin : neededInARow(health, rules)
   if (inARow >= needed) return enter(sign, inARow, theirs, now)
