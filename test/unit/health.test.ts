@@ -361,6 +361,14 @@ test('a push that hears of a refusal only draws users, as after attempts of its 
 }) // biome-ignore format: a table
 
 // Of three pushes one met nobody but users whom the receiver refuses, and was held: the others had just served theirs, and had ended.
+// Down for ten minutes, and then 429 for ten more: the push waited for both.
+test('a receiver that asks for less after an outage has taken nothing since that began', () => {
+  const down = step(after(times(20, 503)), { is: 'granted', kind: 'first' }, 10_000, rules).health
+  const asks = step(down, { is: 'outcome', attempt: 1, sign: sign(429) }, 59_000, rules).health
+  const at = (now: number) => step(asks, { is: 'time' }, now, rules).health.is
+  assert.deepEqual([down.is, at(59_999), at(60_000)], ['trouble', 'open', 'over'])
+})
+
 test('a success of another run since attempts began to end alike shows trouble of some users: as many more are drawn', () => {
   const known = { trouble: refuses(401), tries: 0, nextMs: 0, secondMs: 0 }
   const hear = (from: Health, at: number, now = 9) => step(from, { is: 'others well', at }, now, rules).health

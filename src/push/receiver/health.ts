@@ -197,12 +197,12 @@ export function secondsWait({ firstsLeft, isMixed, alike, askedAt }: Open): bool
   return firstsLeft && (!isMixed || (alike !== undefined && alike.is !== 'empty') || askedAt !== undefined)
 }
 
-/** What each answer says of itself. */
-function hear(health: Open, sign: Sign, now: number): Open {
+/** What each answer says of itself. `since`: when the receiver began to take nothing, if it asks for less. */
+function hear(health: Open, sign: Sign, since: number): Open {
   const isAnswered = health.isAnswered || (sign.is !== 'down' && sign.is !== 'nothing')
   if (sign.is === 'well') return { ...health, isAnswered, askedAt: undefined }
   const asks = sign.is === 'asks' || (sign.is === 'down' && sign.asks)
-  return { ...health, isAnswered, askedAt: health.askedAt ?? (asks ? now : undefined) }
+  return { ...health, isAnswered, askedAt: health.askedAt ?? (asks ? since : undefined) }
 }
 
 /** A receiver that asks for less, and takes nothing, is given up like one that is down. */
@@ -296,7 +296,7 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
     case 'outcome': {
       const { sign } = event
       if (!ends(trouble, sign)) return { health: { ...health, mine: undefined, own: nothingAlike } }
-      const heard = hear({ ...unproven, ...health.own, theirs: trouble }, sign, now)
+      const heard = hear({ ...unproven, ...health.own, theirs: trouble }, sign, health.since)
       return count(heard, { ...event, attempt: 1 }, now, rules)
     }
     default:
