@@ -15,7 +15,7 @@ const ownTroubleMs = 60_000
 /** The pause before the second try; twice as long before each later one, and up to twice that, so that processes drift apart. */
 const pauseMsMin = 100
 const pauseMsMax = 2_000
-/** A pause takes at most this share of the patience: with two short absences in it a statement must not be tried in these alone. */
+/** A pause takes at most this share of the patience: otherwise two short absences, with no try between them, would look like a long one. */
 const pauseShareMax = 0.1
 
 /** Is told when an absence begins, and when it is over. */

@@ -229,7 +229,7 @@ export interface EndToRecord {
   cameToEnd: boolean
   /** How many users the guard held back. */
   heldUsers: number
-  /** Why its answers held it. */
+  /** Why its answers held it, if they did, and the deliveries that they leave doubtful. */
   heldByAnswers: string | undefined
   doubtfulKeys: readonly string[]
   /** A whole push of all users was begun with `--accept`: no delivery of its period is doubtful any more. */

@@ -198,7 +198,7 @@ export class PushLoop {
     if (this.plannedAll && this.planned.length === 0) this.planned = this.reserve.take()
   }
 
-  /** All users are begun: draws from those who have had no attempt, as they were recorded ahead and taken back, or wait for the second. */
+  /** All users are begun. Draws from those who wait for an attempt: a first one was taken back, or a second one counts too. */
   private async drawBegun(room: number, only: AttemptKind | undefined): Promise<void> {
     const attempts = await this.attempts.recordDue(room, only, true)
     for (const { idempotencyKey } of attempts) this.drawnKeys.add(idempotencyKey)

@@ -5,8 +5,8 @@
  *
  * The users of one place come one after the other, and what fails for them alone shows nothing of the receiver. So after 5 alike in a row
  * (8 while the receiver is unproven), or if another push tells of a refusal, the machine is suspicious: only users drawn at random from all
- * who are owed go on, and only their attempts count, until one ends otherwise; a success of another run since then begins the suspicion
- * anew. Before the first answer below 500 second attempts go one by one, each after a sign of life, and two alike are trouble.
+ * who are owed go on, and only their attempts count, until one ends otherwise. Before the first answer below 500 second attempts go one by
+ * one, each after a sign of life, and two alike are trouble. A success of another run since then begins both counts anew.
  */
 import { alikeMin, outageCheckMs, outageLookMs } from '../../base/limits.ts'
 import type { AttemptKind } from '../../deliveries/due.ts'
@@ -26,7 +26,7 @@ export interface Open {
   alike: BadSign | undefined
   alikeSince: number
   inARow: number
-  /** Alike too, of attempts that began before the suspicion: they count once nobody is left to be drawn. */
+  /** Alike too, of attempts from before the suspicion, after another answer or others' word: they count once nobody is left to draw. */
   early: number
   /** Nobody is left to be drawn: those who are left are all there are, and count. */
   isEverybody: boolean
@@ -231,7 +231,7 @@ function count(health: Open, { attempt, sign, drawn }: Outcome, now: number, rul
     if (isSecondsAlone(health, rules)) return loseSecond(health, sign, now)
     return { health: differs && sign.is !== 'down' ? mixed(health, rules) : health }
   }
-  // before another answer few have begun: all are among the 20, unless others told of this
+  // before another answer few attempts have begun, and all count; but others' word alone makes a push suspicious at once
   const isEarly = isSame && isSuspicious(health, rules) && !drawn && (health.isMixed || isAlike(theirs, sign))
   if (isEarly) return { health: { ...health, early: health.early + 1 } }
   const inARow = isSame ? health.inARow + 1 : 1

@@ -139,7 +139,7 @@ export class Pace {
 
   /** About how many attempts a second the receiver allows this process; undefined: that is not known. */
   allowedRate(nowMs: number): number | undefined {
-    return this.isSlowed ? this.provenRate(nowMs) || undefined : undefined
+    return (this.isSlowed && this.provenRate(nowMs)) || undefined
   }
 
   /** How long to wait for the next attempt of this kind; 0: it may begin now, and is counted. */
