@@ -378,6 +378,27 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     ],
     events: [{ is: 'stop', push: 0, atMs: 220 }],
   },
+  'one that waits for the end of an outage of some users, which others have seen, meets the others in its patience': {
+    seed: 1_130_422_488,
+    users: usersIn(
+      '1 2 1 1 2 2 1 1 2 2 1 2 1 2 1 2 2 1 2 2 - 1 2 1 2 1 2 1 1 1 2 1 2 1 1 1 1 2 2 2 1 2 2 2 2 1 2 2 1 1 1 1 2',
+      [8, 33],
+    ),
+    listings: ['10001', '10002', '10002'],
+    settings: { ...unguarded, concurrency: 1, compress: 'off' },
+    receiver: [
+      { atMs: 0, manner: { is: 'mixed', share: 0.5, other: 'status', status: 500, latencyMs: 15 } },
+      {
+        atMs: 5_000,
+        manner: {
+          ...{ is: 'fails for', latencyMs: 15 },
+          ...{ whom: { by: 'place', places: ['10001'] }, how: { is: 'hangs', latencyMs: 15 } },
+        },
+      },
+    ],
+    pushes: [0, 5_001, 5_025, 5_006].map((atMs) => ({ ...all, atMs })),
+    events: [{ is: 'stop', push: 0, atMs: 142 }],
+  },
   'a process that is killed as a 415 reaches it tells nobody of it': {
     seed: 740_526_283,
     users: [['10001'], ['10002'], ['10005'], ['10005', '10001']].map((places) => ({ places, subscribed: true })),

@@ -23,7 +23,7 @@ import {
   unproven,
 } from '../../src/push/receiver/health.ts'
 import { ask } from '../../src/push/receiver/permission.ts'
-import { type Sign, signOf, type Trouble, troubleRules } from '../../src/push/receiver/trouble.ts'
+import { type KnownTrouble, type Sign, signOf, type Trouble, troubleRules } from '../../src/push/receiver/trouble.ts'
 import { allSigns, walkHealth } from '../support/walk-health.ts'
 
 const drawnAfter = { unproven: alikeFirstDrawnAfter, mixed: alikeDrawnAfter }
@@ -285,6 +285,23 @@ test('of an outage the attempts count again that a success of another run has ta
     assert.equal(nameOf(noneToDraw(after([what], heard))), name)
   }
 }) // biome-ignore format: short
+
+// Three pushes met users who time out: one had seen the end of that, went on trying them 20 and 40 s apart, and gave up on good ones.
+test('of an outage that others have seen the end of, tries and patience begin anew, and each of their successes brings a try near', () => {
+  const read = (from: Health, known: KnownTrouble | null, now: number) => step(from, { is: 'row', known, begins: false }, now, rules).health
+  const next = { open: 0, next: { is: 'first' } } as const
+  const nextTry = (from: Health) => from.is === 'trouble' ? from.nextAt : from.is
+  const waits = read(unproven, { trouble: isDown, tries: 3, nextMs: 80_000, secondMs: 0 }, 0)
+  const ended = read(waits, null, 50_000)
+  const fail = (from: Health, now: number) => after([503], step(from, { is: 'granted', kind: 'first' }, now, rules).health)
+  const failed = fail(fail(ended, 50_000), 70_000)
+  assert.deepEqual([waits, ended, failed].map(nextTry), [80_000, 50_000, 110_000])
+  assert.deepEqual([109_999, 110_000].map((at) => ask({ ...failed, nextAt: 200_000 } as Health, next, at, rules).is), ['wait', 'end'])
+  const hear = (from: Health, at: number) => nextTry(step(from, { is: 'others well', at }, 71_000, rules).health)
+  // one before the end was seen shows no more than that, and while others see the trouble it shows nothing of its end
+  assert.deepEqual([hear(failed, 50_000), hear(failed, 50_001), hear(fail(ended, 50_000), 50_001)], [110_000, 81_000, 70_000])
+  assert.equal(hear(waits, 50_001), 80_000)
+}) // biome-ignore format: a table
 
 test('a receiver that is down is tried after 10 s, then after twice as long each time, up to 5 minutes', () => {
   assert.deepEqual([0, 1, 2, 3, 4, 5, 50].map((tries) => troubleRules.down.pauseMs(tries) / 1_000), [10, 20, 40, 80, 160, 300, 300])

@@ -18,10 +18,7 @@ import { DueAttempts } from './due-attempts.ts'
 import type { LoopContext } from './loop-context.ts'
 
 const emailsMax = 10_000
-/**
- * How long an outcome waits for others, or for the next statement that begins pushes, so that one statement records several: a statement
- * of its own holds up the next one.
- */
+/** How long an outcome waits for others, or for a statement that begins pushes: one of its own would hold up the next one. */
 const gatherMs = 50
 
 /** Whether `n` of at most `max` rows are worth a statement now: a statement costs nearly the same for one row and for many. */

@@ -281,9 +281,8 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
   const { pauseMs, secondPauseMs } = troubleRules[trouble.is]
   switch (event.is) {
     case 'granted': {
-      const { kind } = event
-      const secondAt = kind === 'second' ? now + secondPauseMs : health.secondAt
-      return { health: { ...health, tries: tries + 1, nextAt: now + pauseMs(tries + 1), secondAt, mine: kind } }
+      const secondAt = event.kind === 'second' ? now + secondPauseMs : health.secondAt
+      return { health: { ...health, tries: tries + 1, nextAt: now + pauseMs(tries + 1), secondAt, mine: event.kind } }
     }
     case 'taken back': {
       if (mine === undefined) return { health }
@@ -291,6 +290,10 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
       const back: InTrouble = { ...health, tries: tries - 1, nextAt: now + outageLookMs, secondAt, mine: undefined }
       return { health: back, write: { says: 'taken back', trouble, tries, kind: mine } }
     }
+    // others go on serving: tries that are near meet users whom the receiver takes
+    case 'others well':
+      if (health.shared || event.at <= health.since) return { health }
+      return { health: { ...health, nextAt: Math.min(nextAt, now + pauseMs(0)) } }
     case 'no sign':
       return { health: { ...health, nextAt: Math.max(nextAt, now + outageCheckMs) } }
     case 'outcome': {
@@ -311,10 +314,11 @@ function learn(from: Open | InTrouble, { known: row, begins }: Row, now: number,
     return !row && isAlike(health.alike, health.theirs) ? { ...health, ...nothingAlike, theirs: undefined } : health
   const before = health.is === 'trouble' ? health : undefined
   if (row === null) {
-    if (before === undefined) return health
+    if (!before?.shared) return health
     if (!troubleRules[before.trouble.is].isWaitedFor) return unproven
-    // an attempt of its own shows whether this process reaches the receiver too
-    return before.shared ? { ...before, shared: false, nextAt: before.mine ? before.nextAt : now } : before
+    // attempts of its own show whether this process reaches the receiver too: its tries and its patience begin anew
+    const anew: InTrouble = { ...before, shared: false, since: now }
+    return before.mine ? anew : { ...anew, tries: 0, nextAt: now }
   }
   const { trouble, tries, nextMs } = row
   const { isWaitedFor } = troubleRules[trouble.is]

@@ -181,8 +181,7 @@ export class Pace {
   note(answer: Answer, nowMs: number): boolean {
     const { kind, durationMs } = answer
     const begunMs = nowMs - durationMs
-    this.underWay = Math.max(0, this.underWay - 1)
-    if (kind === 'second') this.secondsUnderWay = Math.max(0, this.secondsUnderWay - 1)
+    this.noteEnded(kind)
     if (asksForLess(answer)) return this.noteRefusal(answer, begunMs, nowMs)
     if (answer.httpStatus === null) return false
     this.usualMs = Math.min(this.usualMs, durationMs)
@@ -194,8 +193,8 @@ export class Pace {
     return false
   }
 
-  /** An attempt that `take` let begin is taken back. */
-  noteTakenBack(kind: AttemptKind): void {
+  /** An attempt that `take` let begin is made, or taken back. */
+  noteEnded(kind: AttemptKind): void {
     this.underWay = Math.max(0, this.underWay - 1)
     if (kind === 'second') this.secondsUnderWay = Math.max(0, this.secondsUnderWay - 1)
   }

@@ -226,7 +226,7 @@ export class Receiver {
 
   /** `attempt`, or the attempt for a granted try, shows nothing of the receiver: nothing of it went out. */
   async noteTakenBack(attempt?: RecordedAttempt): Promise<void> {
-    if (attempt) this.pace.noteTakenBack(kindOf(attempt))
+    if (attempt) this.pace.noteEnded(kindOf(attempt))
     await this.apply({ is: 'taken back' })
   }
 
