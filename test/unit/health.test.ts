@@ -301,6 +301,8 @@ test('of an outage that others have seen the end of, tries and patience begin an
   // one before the end was seen shows no more than that, and while others see the trouble it shows nothing of its end
   assert.deepEqual([hear(failed, 50_000), hear(failed, 50_001), hear(fail(ended, 50_000), 50_001)], [110_000, 81_000, 70_000])
   assert.equal(hear(waits, 50_001), 80_000)
+  // told of once more, it has the time of the row, and not its own of before
+  assert.deepEqual([0, 1].map((tries) => nextTry(read(ended, { trouble: isDown, tries, nextMs: 10_000, secondMs: 0 }, 50_001))), [60_001, 60_001])
 }) // biome-ignore format: a table
 
 test('a receiver that is down is tried after 10 s, then after twice as long each time, up to 5 minutes', () => {

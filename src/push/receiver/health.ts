@@ -328,7 +328,7 @@ function learn(from: Open | InTrouble, { known: row, begins }: Row, now: number,
   const secondAt = now + row.secondMs
   const same = isAlike(before?.trouble, trouble) ? before : undefined
   // its own clock counts on: within one count the time stays, as the row's statements have it
-  if (same?.tries === tries) return { ...same, secondAt, shared: true }
+  if (same?.shared && same.tries === tries) return { ...same, secondAt }
   if (trouble.is === 'refuses' && !begins && same === undefined)
     return hearOfRefusal(health.is === 'open' ? health : unproven, trouble, now, rules)
   const own = health.is === 'trouble' ? health.own : ownSoFar(health)
