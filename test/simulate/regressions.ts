@@ -399,6 +399,24 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     pushes: [0, 5_001, 5_025, 5_006].map((atMs) => ({ ...all, atMs })),
     events: [{ is: 'stop', push: 0, atMs: 142 }],
   },
+  'pushes for which another has left no users make first attempts of its users before second ones show an outage': {
+    seed: 738,
+    users: usersIn('3 1 1 2 1 1 1 1 1 2 2 2 2 1 3 2 2 1 3 1 3 2 2', []),
+    listings: ['10001', '10002', '10003'],
+    settings: { ...unguarded, concurrency: 1, outageMs: 12_000, compress: 'off' },
+    receiver: [
+      { atMs: 0, manner: { is: 'mixed', share: 0.7, other: 'status', status: 500, latencyMs: 39 } },
+      {
+        atMs: 5_000,
+        manner: {
+          ...{ is: 'fails for', latencyMs: 39 },
+          ...{ whom: { by: 'place', places: ['10001'] }, how: { is: 'hangs', latencyMs: 39 } },
+        },
+      },
+    ],
+    pushes: [0, 5_009, 5_028, 5_023].map((atMs) => ({ ...all, atMs })),
+    events: [{ is: 'stop', push: 0, atMs: 294 }],
+  },
   'a process that is killed as a 415 reaches it tells nobody of it': {
     seed: 740_526_283,
     users: [['10001'], ['10002'], ['10005'], ['10005', '10001']].map((places) => ({ places, subscribed: true })),

@@ -204,7 +204,7 @@ function act(world: World): World[] | undefined {
       if (looks) acts.push(feel(world, { is: 'no sign' }))
     }
     if (acts.length > 0 || firsts + drawn + open > 0) return acts
-    if (isInDoubt(health) && later > 0) return [draw(world)]
+    if (isInDoubt(health, world.seconds > 0) && later > 0) return [draw(world)]
     if (later > 0) return []
     const felt = feel(world, { is: 'no firsts left' })
     if (felt.health !== health) return [felt]

@@ -304,10 +304,10 @@ export class PushLoop {
   private async findEnd(only: AttemptKind | undefined, pacedMs: number): Promise<void> {
     const { due } = this.attempts
     if ((await this.attempts.recordDue(1, only)).length > 0) return
-    // in doubt those who are left decide: others of them may be in the hands of other processes
-    if (this.receiver.isInDoubt && (await this.draw())) return
-    if (await this.receiver.noteNoFirstsLeft()) return
     if (only === 'first') await due.noteNext('second')
+    // before another answer those who are left decide: others of them may be in the hands of other processes
+    if (this.receiver.isInDoubt(due.untilNext() < Number.POSITIVE_INFINITY) && (await this.draw())) return
+    if (await this.receiver.noteNoFirstsLeft()) return
     const untilMs = due.untilNext()
     if (untilMs === Number.POSITIVE_INFINITY) this.end = { is: 'done' }
     else if (this.context.scope.owedOnly && untilMs > owedPatienceMs) this.end = { is: 'leaving' }

@@ -357,5 +357,6 @@ export const regardless = (known: KnownTrouble | null): Open => ({ ...unproven, 
 /** Whether only the attempts of drawn users may go out. */
 export const drawsOnly = (health: Health, rules: Rules) => health.is === 'open' && isSuspicious(health, rules)
 
-/** Whether those who are left decide if the receiver is in trouble, so that they must be all who are owed. */
-export const isInDoubt = (health: Health) => health.is === 'open' && !health.isMixed && health.alike !== undefined
+/** Whether those who are left decide if the receiver is in trouble, so that they must be all who are owed. `isDue`: attempts are left. */
+export const isInDoubt = (health: Health, isDue: boolean) =>
+  health.is === 'open' && !health.isMixed && (isDue || health.alike !== undefined)

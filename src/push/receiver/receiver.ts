@@ -108,8 +108,8 @@ export class Receiver {
     return drawsOnly(this.health, this.rules)
   }
 
-  get isInDoubt(): boolean {
-    return isInDoubt(this.health)
+  isInDoubt(isDue: boolean): boolean {
+    return isInDoubt(this.health, isDue)
   }
 
   maySend(onWire: number): boolean {
