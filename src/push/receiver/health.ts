@@ -125,6 +125,8 @@ export const unproven: Open = {
   ...{ isAnswered: false, lostSeconds: 0, askedAt: undefined, theirs: undefined },
 }
 const tellWell = { write: { says: 'well' } } as const
+/** The count of tries once others have seen the end: the pauses begin with 20 ms, and ten tries come within 10 s. */
+const triesOnceEnded = -10
 /** So many suspicions of some users alone make no difference. */
 const suspicionsFree = 4
 
@@ -290,10 +292,6 @@ function inTrouble(health: InTrouble, event: Event, now: number, rules: Rules): 
       const back: InTrouble = { ...health, tries: tries - 1, nextAt: now + outageLookMs, secondAt, mine: undefined }
       return { health: back, write: { says: 'taken back', trouble, tries, kind: mine } }
     }
-    // others go on serving: tries that are near meet users whom the receiver takes
-    case 'others well':
-      if (health.shared || event.at <= health.since) return { health }
-      return { health: { ...health, nextAt: Math.min(nextAt, now + pauseMs(0)) } }
     case 'no sign':
       return { health: { ...health, nextAt: Math.max(nextAt, now + outageCheckMs) } }
     case 'outcome': {
@@ -316,9 +314,8 @@ function learn(from: Open | InTrouble, { known: row, begins }: Row, now: number,
   if (row === null) {
     if (!before?.shared) return health
     if (!troubleRules[before.trouble.is].isWaitedFor) return unproven
-    // attempts of its own show whether this process reaches the receiver too: its tries and its patience begin anew
-    const anew: InTrouble = { ...before, shared: false, since: now }
-    return before.mine ? anew : { ...anew, tries: 0, nextAt: now }
+    // attempts of its own show whether this process reaches the receiver too; the first may be of users for whom it fails
+    return { ...before, shared: false, tries: triesOnceEnded, since: now, nextAt: now, secondAt: now }
   }
   const { trouble, tries, nextMs } = row
   const { isWaitedFor } = troubleRules[trouble.is]
