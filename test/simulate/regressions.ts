@@ -415,7 +415,7 @@ export const regressions: Readonly<Record<string, Scenario>> = {
       },
     ],
     pushes: [0, 5_009, 5_028, 5_023].map((atMs) => ({ ...all, atMs })),
-    events: [{ is: 'stop', push: 0, atMs: 294 }],
+    events: [{ is: 'stop', push: 0, atMs: 230 }],
   },
   'a process that is killed as a 415 reaches it tells nobody of it': {
     seed: 740_526_283,
