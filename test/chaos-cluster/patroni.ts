@@ -180,7 +180,10 @@ export class PatroniCluster implements Cluster {
     await succeed(async () => {
       const found = await query(url, "select sync_state from pg_stat_replication where state = 'streaming'")
       const synchronous = found.filter(({ sync_state }) => sync_state === 'sync').length
-      if (found.length < 2 || synchronous !== (kind === 'synchronous' ? 1 : 0)) throw new Error('the standbys lag')
+      const wanted = kind === 'synchronous' ? 1 : 0
+      if (found.length < 2 || synchronous !== wanted) throw new Error('the standbys lag')
+      // a primary that is killed before Patroni has noted who is synchronous has no successor
+      if ((await this.countSynchronous()) !== wanted) throw new Error('Patroni lags')
     }, rejoinMsMax)
     const [row] = await query(url, 'select pg_current_wal_insert_lsn() as lsn')
     await succeed(async () => {
@@ -188,6 +191,13 @@ export class PatroniCluster implements Cluster {
       if (found.length < 2) throw new Error('the standbys lag')
     })
     await this.waitForFront()
+  }
+
+  /** The synchronous standbys that Patroni would promote. */
+  private async countSynchronous(): Promise<number> {
+    const answer = await fetch(`http://${address(this.primary.apiPort)}/cluster`)
+    const { members } = (await answer.json()) as { members: { role: string }[] }
+    return members.filter(({ role }) => role === 'sync_standby').length
   }
 
   private async waitForFront(): Promise<void> {
