@@ -417,6 +417,18 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     pushes: [0, 5_009, 5_028, 5_023].map((atMs) => ({ ...all, atMs })),
     events: [{ is: 'stop', push: 0, atMs: 230 }],
   },
+  'a push that gives up counts the users whose delivery an earlier one began, and whom neither came to': {
+    seed: 5,
+    users: users(140),
+    listings: ['10001'],
+    settings: { ...unguarded, concurrency: 64, outageMs: 12_000, compress: 'off' },
+    receiver: [
+      { atMs: 0, manner: { is: 'mixed', share: 0.5, other: 'hangs', status: 500, latencyMs: 20 } },
+      { atMs: 300, manner: { is: 'status', status: 500, latencyMs: 30 } },
+    ],
+    pushes: [0, 50_000].map((atMs) => ({ ...all, atMs })),
+    events: [{ is: 'stop', push: 0, atMs: 100 }],
+  },
   'a process that is killed as a 415 reaches it tells nobody of it': {
     seed: 740_526_283,
     users: [['10001'], ['10002'], ['10005'], ['10005', '10001']].map((places) => ({ places, subscribed: true })),
