@@ -15,6 +15,14 @@ const unguarded: Scenario['settings'] = {
 const failsFor = (whom: Whom, how: Manner): Scenario['receiver'] => {
   return [{ atMs: 0, manner: { is: 'fails for', whom, how, latencyMs: how.latencyMs } }]
 }
+/** A share of the attempts gets a 500; from 5 s on all of one place fail. */
+const thenFailsForPlace = (share: number, how: Manner): Scenario['receiver'] => {
+  const { latencyMs } = how
+  return [
+    { atMs: 0, manner: { is: 'mixed', share, other: 'status', status: 500, latencyMs } },
+    { atMs: 5_000, manner: { is: 'fails for', whom: { by: 'place', places: ['10001'] }, how, latencyMs } },
+  ]
+}
 const refusesPlace = (place: string | string[], status: number, latencyMs: number) =>
   failsFor({ by: 'place', places: [place].flat() }, { is: 'status', status, latencyMs })
 const users = (count: number) => Array.from({ length: count }, () => ({ places: ['10001'], subscribed: true }))
@@ -362,16 +370,7 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     users: [...usersOf('10001', 87), ...usersOf('10002', 91)],
     listings: ['10001'],
     settings: { ...unguarded, retryDelayMs: 1_000, concurrency: 16, compress: 'off' },
-    receiver: [
-      { atMs: 0, manner: { is: 'mixed', share: 0.5, other: 'status', status: 500, latencyMs: 16 } },
-      {
-        atMs: 5_000,
-        manner: {
-          ...{ is: 'fails for', latencyMs: 16 },
-          ...{ whom: { by: 'place', places: ['10001'] }, how: { is: 'page', latencyMs: 16 } },
-        },
-      },
-    ],
+    receiver: thenFailsForPlace(0.5, { is: 'page', latencyMs: 16 }),
     pushes: [
       { ...all, atMs: 1 },
       { ...all, atMs: 5_010 },
@@ -386,16 +385,7 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     ),
     listings: ['10001', '10002', '10002'],
     settings: { ...unguarded, concurrency: 1, compress: 'off' },
-    receiver: [
-      { atMs: 0, manner: { is: 'mixed', share: 0.5, other: 'status', status: 500, latencyMs: 15 } },
-      {
-        atMs: 5_000,
-        manner: {
-          ...{ is: 'fails for', latencyMs: 15 },
-          ...{ whom: { by: 'place', places: ['10001'] }, how: { is: 'hangs', latencyMs: 15 } },
-        },
-      },
-    ],
+    receiver: thenFailsForPlace(0.5, { is: 'hangs', latencyMs: 15 }),
     pushes: [0, 5_001, 5_025, 5_006].map((atMs) => ({ ...all, atMs })),
     events: [{ is: 'stop', push: 0, atMs: 142 }],
   },
@@ -404,16 +394,7 @@ export const regressions: Readonly<Record<string, Scenario>> = {
     users: usersIn('3 1 1 2 1 1 1 1 1 2 2 2 2 1 3 2 2 1 3 1 3 2 2', []),
     listings: ['10001', '10002', '10003'],
     settings: { ...unguarded, concurrency: 1, outageMs: 12_000, compress: 'off' },
-    receiver: [
-      { atMs: 0, manner: { is: 'mixed', share: 0.7, other: 'status', status: 500, latencyMs: 39 } },
-      {
-        atMs: 5_000,
-        manner: {
-          ...{ is: 'fails for', latencyMs: 39 },
-          ...{ whom: { by: 'place', places: ['10001'] }, how: { is: 'hangs', latencyMs: 39 } },
-        },
-      },
-    ],
+    receiver: thenFailsForPlace(0.7, { is: 'hangs', latencyMs: 39 }),
     pushes: [0, 5_009, 5_028, 5_023].map((atMs) => ({ ...all, atMs })),
     events: [{ is: 'stop', push: 0, atMs: 230 }],
   },

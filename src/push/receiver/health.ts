@@ -56,6 +56,7 @@ interface InTrouble {
   known: boolean
   /** The row says so too. */
   shared: boolean
+  /** Tries so far, which set the pause before the next one; counted from below 0 once others have seen the end. */
   tries: number
   nextAt: number
   secondAt: number
